@@ -23,7 +23,7 @@ export interface Capabilities {
   /** By family of data (`web_desktop_data`). */
   readonly families: readonly {
     readonly name: string
-    /** By what it can be asked for (`countries`): the values on offer. */
+    /** The values on offer, by what they are of (`countries`). */
     readonly values: Readonly<Record<string, readonly string[]>>
     readonly from: string | null
     readonly to: string | null
@@ -34,7 +34,7 @@ export interface Capabilities {
 export interface Credits {
   /** Credits left for reports; null where the service does not say. */
   readonly remaining: number | null
-  /** Credits left for requests: the same number where both are one purse. */
+  /** Credits left for requests: the same number where both are one balance. */
   readonly requests: number | null
   /** What an administrator lets this user spend on reports, and what is left of it. */
   readonly userAllowance: number | null
@@ -47,7 +47,7 @@ export interface ServiceFinding {
   readonly message: string
 }
 
-/** What a service sent by itself, as far as its form goes; its sender is not known yet. */
+/** A message that has the form of the service's own; its sender is not known yet. */
 export interface ReleaseMessage {
   readonly every: ReleasedData
   readonly subscriptionId: string
@@ -63,17 +63,17 @@ export interface ReleaseApi {
   readonly longestAddress: number
   /** Header of its messages that proves the sender to the service itself. */
   readonly proofHeader: string
-  /** Sent because a person asked for a test: taken, and of no effect. */
+  /** Whether it was sent because a person asked for a test: then it is accepted without effect. */
   isTest(body: unknown): boolean
   /** null: not a message of this service. */
   read(body: unknown): ReleaseMessage | null
   /** Asks the service whether it sent a message with that proof. */
   sender(http: HttpClient, proof: Secret): Promise<Sender>
-  /** The newest day there are data for; null: it does not say. @param latest what is later is a mistake, and passed over */
+  /** The newest day there are data for; null: it does not say. @param latest a later day is a mistake of the service, and ignored */
   newest(http: HttpClient, latest: IsoDate): Promise<IsoDate | null>
-  /** Messages go to that address from now on; the name the service gave the subscription. null: it has no such way. */
+  /** Has messages sent to that address from now on; returns the service's name of the subscription. null: it has no such way. */
   subscribe(http: HttpClient, every: ReleasedData, address: Secret): Promise<string | null>
-  /** No messages any more; false: the service has no such way, or does not know the subscription. */
+  /** Ends the messages; false: the service has no such way, or does not know the subscription. */
   unsubscribe(http: HttpClient, every: ReleasedData, subscriptionId: string): Promise<boolean>
   /** Has the service send a message to that address; null: it was taken, else why not. */
   test(http: HttpClient, address: Secret): Promise<string | null>
@@ -82,12 +82,12 @@ export interface ReleaseApi {
 }
 
 /**
- * One API. It is named as its folder is, and so is everything of it: its datasets (`<folder>.<dataset>`), its settings, its rate, its HTTP
- * service. Nothing of it is ever used for another. The optional questions cost nothing; they answer null where the service has no such way.
+ * One API, named as its folder is, and so is everything of it: its datasets (`<folder>.<dataset>`), its settings, its rate, its HTTP
+ * service. Nothing of it is ever used for another. The optional methods cost nothing, and return null where the service has no such way.
  */
 export interface Api {
   /**
-   * Settings that are secrets, without an account's suffix: each may also stand in a file (NAME_FILE) or come from a command (NAME_COMMAND),
+   * Settings that are secrets, without an account's suffix: each may also come from a file (NAME_FILE) or from a command (NAME_COMMAND),
    * and is taken out of everything that is printed.
    */
   readonly secrets: readonly string[]
@@ -95,16 +95,16 @@ export interface Api {
   readonly settings?: { readonly names: readonly string[]; isRead(name: string): boolean }
   /** Throws CONFIGURATION naming each setting that is missing or wrong. */
   connection(environment: Environment, account: string): Connection
-  /** Asked also where the account has no key. Throws CONFIGURATION. */
+  /** Called also where the account has no key. Throws CONFIGURATION. */
   allowance(environment: Environment, account: string): Allowance
   /** For `millrace describe`. */
   describe?(http: HttpClient): Promise<readonly Dataset[] | null>
   /** For `millrace capabilities`. */
   capabilities?(http: HttpClient): Promise<Capabilities | null>
-  /** For `millrace quota`. @param failed takes what one of several questions threw: the others tell all the same */
+  /** For `millrace quota`. @param failed takes the error of one of several requests: the others still count */
   credits?(http: HttpClient, failed: (error: unknown) => null): Promise<Credits | null>
   /** For nights that begin with the release of data. */
   readonly releases?: ReleaseApi
-  /** For `millrace check`: the definitions that ask in this account's name, against what its key may ask. */
+  /** For `millrace check`: compares the definitions of this account with what its key may request. */
   check?(http: HttpClient, definitions: readonly Definition[]): Promise<readonly ServiceFinding[]>
 }

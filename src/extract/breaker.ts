@@ -1,19 +1,19 @@
-// The breaker of an account: a service that is away, or refuses everything, is noticed once for all requests; they wait while one at a time tries it again.
+// The circuit breaker of an account: once a service is found to be away, or to refuse everything, all requests wait while one at a time probes it.
 import { type Clock, steadyTime } from '../core/clock.ts'
 import { type ErrorCode, type EtlError, isEtlError } from '../core/errors.ts'
 import { toldPauseMs } from '../core/waiting.ts'
 
-/** Places are kept apart: the account as a whole (no answer, or 429), and each path that answers with server errors, with a 429 about open reports, or alone with any 429. */
+/** Places of a breaker: the account as a whole (no answer, or 429), and each path, for its server errors, a 429 about open reports, or any 429 that others do not get. */
 export const wholeAccount = 'the account'
 
-/** How long a run waits for a place that is in trouble: from the first of its requests that met it, until the place is well again. */
+/** How long a run waits for a place in trouble: from the first of its requests that met the trouble, until the place answers again. */
 export interface Patience {
-  /** Tries in vain, of all requests, after which waiting ends. */
+  /** Failed probes, of all requests, after which waiting ends. */
   readonly attempts: number
   readonly deadlineMs: number
 }
 
-/** A place that is in trouble, for people who watch. */
+/** A place in trouble, for messages to people. */
 export interface Trouble {
   readonly place: string
   readonly code: ErrorCode
@@ -30,9 +30,9 @@ export interface Finding {
   readonly error: EtlError
   /** How long the service asks to wait; null: it does not say. */
   readonly askedMs: number | null
-  /** So many in a row make a trouble. */
+  /** So many failures in a row put the place in trouble. */
   readonly enough: number
-  /** Tries in vain do not end the waiting: what is waited for takes its time. */
+  /** Failed probes do not end the wait, since the cause of the trouble takes time. */
   readonly isLasting: boolean
 }
 
@@ -41,11 +41,11 @@ export interface Waiter {
   readonly places: readonly string[]
   readonly signal: AbortSignal
   readonly patience: Patience
-  /** What it asks after, which alone may be in trouble: the one that tried in vain lets others try before it does so again. Default: what all ask. */
+  /** Identifies the request, since it alone may be in trouble: after its probe failed it lets others probe first. Default: the same for all. */
   readonly what?: string | undefined
-  /** Whose patience it is: a later run waits anew. */
+  /** The run whose patience counts: a later run waits anew. */
   readonly run: string | symbol
-  /** Longer pauses are not waited for here: what it throws then says when to come back. */
+  /** A longer pause is not waited for here: the error says when to come back. */
   readonly longestPauseMs: number
 }
 
@@ -53,28 +53,28 @@ export interface Waiter {
 export type Breaker = ReturnType<typeof createBreaker>
 
 /**
- * A request between its pass and its verdict: `end` takes what is wrong (null: nothing) and is called once, `drop` where the request was stopped. `over` aborts
- * as soon as a place on its way is in trouble: who has not left by then is to ask for another pass.
+ * A request between its pass and its verdict. Call `end` once with what is wrong (null: nothing), or `drop` where the request was stopped. `over` aborts as
+ * soon as one of its places is in trouble: a request that was not sent by then must ask for another pass.
  */
 export type Pass = Awaited<ReturnType<Breaker['pass']>>
 
-/** Thrown because that place is in trouble, before anything was sent. */
+/** Whether the error says that this place is in trouble and nothing was sent. */
 export const isAwayAt = (error: unknown, place: string): boolean =>
   isEtlError(error) && error.follows?.next === 'wait for the service' && error.follows.place === place
 
 interface BreakerOptions {
   readonly clock: Clock
-  /** Called when a trouble lasts, at each further try in vain, and with null when it is over. */
+  /** Called when a trouble lasts, after each further failed probe, and with null when it is over. */
   readonly tell: (place: string, trouble: Trouble | null) => void
 }
 
 /** Milliseconds; each further pause is three times as long, up to a minute. */
 const firstPauseMs = 1_000
 const longestPauseMs = 60_000
-/** How long the one that tried in vain lets others try first. */
+/** How long a request whose probe failed lets others probe first. */
 const turnMs = 2_000
 
-/** When a run met the trouble, and how often it had been tried in vain by then. */
+/** When a run met the trouble, and how many probes had failed by then. */
 interface Met {
   readonly sinceMs: number
   readonly tries: number
@@ -85,11 +85,11 @@ type Open = ReturnType<typeof newOpen>
 /** A place in trouble. */
 const newOpen = ({ error, isLasting }: Finding, what: string | undefined, sinceMs: number, nextMs: number) => ({
   ...{ sinceMs, nextMs, error, isLasting, tries: 0, isProbed: false, isSaid: false },
-  /** What the last one that tried in vain asked after. */
+  /** `what` of the request whose probe failed last. */
   triedBy: what,
-  /** It alone has tried: whether the others are refused, too, is unknown. */
+  /** No other request has probed: whether the others are refused, too, is unknown. */
   isOne: what !== undefined,
-  /** Others have come since: only for them it leaves its turn. */
+  /** Other requests wait, too: only then the one whose probe failed gives up its turn. */
   hasOthers: false,
   met: new Map<string | symbol, Met>(),
 })
@@ -105,7 +105,7 @@ const newPlace = (name: string) => ({
   trouble: new AbortController(),
 })
 
-/** Who has passed and not left yet hears of it. */
+/** Aborts `over` of every request that has passed and has not left yet. */
 const openPlace = (place: Place, open: Open): Open => {
   place.open = open
   place.trouble.abort()
@@ -117,7 +117,7 @@ const pauseMs = (clock: Clock, tries: number, askedMs: number | null): number =>
   return askedMs === null ? own : tries === 0 ? Math.max(50, askedMs) : Math.max(own, askedMs)
 }
 
-/** In memory: another process finds out by itself, but for what holds of the whole account (`rate.ts`). */
+/** In memory: each process finds troubles by itself, except those of the whole account (`rate.ts`). */
 const createPlaces = ({ clock, tell }: BreakerOptions) => {
   const steadyNow = steadyTime(clock)
   const places = new Map<string, Place>()
@@ -133,7 +133,7 @@ const createPlaces = ({ clock, tell }: BreakerOptions) => {
     const spans = { lastedMs: steadyNow() - sinceMs, nextInMs: Math.max(0, nextMs - steadyNow()) }
     tell(place.name, { place: place.name, code: error.code, message: error.message, ...spans })
   }
-  /** It answers as it should. */
+  /** The place answers as it should. */
   const close = (place: Place): void => {
     const { open } = place
     place.failures = 0
@@ -142,13 +142,13 @@ const createPlaces = ({ clock, tell }: BreakerOptions) => {
     if (open.isSaid) tell(place.name, null)
     wake()
   }
-  /** A probe that gives up without knowing. */
+  /** The probe ends without a result. */
   const giveUp = ({ open }: Place, isProbe: boolean): void => {
     if (open === null || !isProbe) return
     open.isProbed = false
     wake()
   }
-  /** The probe found the same. */
+  /** The probe failed, too. */
   const failedAgain = (place: Place, open: Open, { error, askedMs }: Finding, what: string | undefined): void => {
     open.tries += 1
     open.isOne &&= what === open.triedBy
@@ -196,7 +196,7 @@ export const createBreaker = (options: BreakerOptions) => {
   const places = createPlaces(options)
   return {
     isOpen: places.isOpen,
-    /** Resolves when the request may be tried. Throws the place's trouble again, with `notBefore`; what follows is final where the patience is spent. */
+    /** Resolves when the request may be sent. Throws the place's trouble with `notBefore`; `isFinal` where the patience of the run is spent. */
     pass: async (waiter: Waiter) => {
       const probed: Place[] = []
       const drop = (): void => {
@@ -220,7 +220,7 @@ export const createBreaker = (options: BreakerOptions) => {
           if (finding?.place === name) {
             if (isProbe && place.open !== null) places.failedAgain(place, place.open, finding, waiter.what)
             else places.failed(place, finding, waiter.what)
-            // Where the whole account is in trouble nothing is known of the others.
+            // If the whole account is in trouble, nothing is known of the other places.
           } else if (finding?.place === wholeAccount) places.giveUp(place, isProbe)
           else if (isProbe || openBefore.get(name) === place.open) places.close(place)
         }
@@ -230,7 +230,7 @@ export const createBreaker = (options: BreakerOptions) => {
   }
 }
 
-/** Whether the request is the one that tries; it waits where another does. */
+/** Waits until the request may pass. True: it is the probe, so other requests wait for it. */
 const enter = async (clock: Clock, places: Places, place: Place, waiter: Waiter): Promise<boolean> => {
   const { patience, signal } = waiter
   for (;;) {
@@ -257,10 +257,10 @@ const enter = async (clock: Clock, places: Places, place: Place, waiter: Waiter)
   }
 }
 
-/** Timers of a month fire at once. */
+/** A timer of more than 24 days fires at once in Node. */
 const longestSleepMs = 3_600_000
 
-/** A run that comes first, and one that comes while the first pause lasts, has met the trouble when it began. */
+/** A run that comes first, or during the first pause, has met the trouble when it began. */
 const metBy = (open: Open, { run }: Waiter, now: number): Met => {
   const known = open.met.get(run)
   if (known !== undefined) return known

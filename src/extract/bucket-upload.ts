@@ -15,7 +15,7 @@ import { type Bucket, openBucket, refusalOf } from './bucket.ts'
 const partBytes = 8 * 1024 * 1024
 const maxParts = 10_000
 
-/** Nothing is sent before the first part is full, or the object closed. Two parts at most are in memory: one on its way, one being filled. */
+/** Nothing is sent before the first part is full, or the object closed. Two parts at most are in memory: one in flight, one being filled. */
 export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | undefined) => {
   const parts: CompletedPart[] = []
   const { client } = bucket
@@ -30,7 +30,7 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
   let onItsWay: Promise<void> = Promise.resolve()
 
   let PartNumber = 0
-  /** The part before it has arrived when this resolves; the next one may be filled meanwhile. */
+  /** Resolves once the part before has arrived; the next one may be filled meanwhile. */
   const send = async (Body: Uint8Array): Promise<void> => {
     PartNumber += 1
     if (PartNumber > maxParts) throw tooLarge(bucket.placeOf(key))
@@ -40,7 +40,7 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
     await onItsWay
     sentBytes += Body.length
     onItsWay = client.send(new UploadPartCommand({ ...object, ...part, Body }), options).then(({ ETag }) => {
-      // What the server must be given back to put the parts together.
+      // The server needs these to join the parts.
       parts.push({ ETag, PartNumber: part.PartNumber })
     })
     onItsWay.catch(() => undefined)
@@ -49,7 +49,7 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
     try {
       await client.send(new CompleteMultipartUploadCommand({ ...object, UploadId, MultipartUpload: { Parts: parts } }), options)
     } catch (error) {
-      // The answer of a try that succeeded was lost: then the upload is gone and the object is there.
+      // If the reply to a successful attempt was lost, the upload is gone and the object is there.
       if (refusalOf(error).name !== 'NoSuchUpload' || (await bucket.size(key, signal)) !== sentBytes) throw error
     }
   }
@@ -65,7 +65,7 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
           await send(all.subarray(0, partBytes))
         }
       }),
-    /** The object stands, whole. May be called again, also where it stood before. */
+    /** Resolves once the object is there, whole. May be called again, also after that. */
     close: (): Promise<void> =>
       tried(async () => {
         const rest = Buffer.concat(waiting, waitingBytes)
@@ -76,7 +76,7 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
         await complete(uploadId)
         uploadId = null
       }),
-    /** Lets go of parts that were sent. Never throws. */
+    /** Drops the parts that were sent. Never throws. */
     abort: async (until: AbortSignal): Promise<void> => {
       await onItsWay.catch(() => undefined)
       if (uploadId === null) return

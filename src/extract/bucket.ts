@@ -1,4 +1,4 @@
-// One S3-compatible bucket: whole objects, lists and conditional writes, each tried a bounded number of times; what it refuses in our own words.
+// One S3-compatible bucket: whole objects, lists and conditional writes, each with bounded attempts; its errors are put into our own words.
 import {
   AbortMultipartUploadCommand,
   DeleteObjectCommand,
@@ -20,9 +20,9 @@ export type Bucket = ReturnType<typeof openBucket>
 const connectMs = 5_000
 /** No byte either way for so long: the connection is given up. */
 const silenceMs = 30_000
-/** A whole request, answer begun; generous, since a part of an upload goes over slow lines too. */
+/** From the request until its answer begins; generous, since a part of an upload may go over a slow line. */
 const requestMs = 120_000
-/** Two conditional writes at once make the server ask for another try. */
+/** Of two conditional writes at once the server refuses one, which is tried again. */
 const conflictTries = 3
 
 const openClient = (setting: BucketSetting): S3Client => {
@@ -54,7 +54,7 @@ const openClient = (setting: BucketSetting): S3Client => {
   })
 }
 
-/** Asks nothing yet. */
+/** Sends no request yet. */
 export const openBucket = (setting: BucketSetting) => {
   const connection = connect(setting)
   return { ...connection, ...objectsOf(connection), ...listsOf(connection) }
@@ -66,7 +66,7 @@ const connect = (setting: BucketSetting) => {
   return {
     client,
     name: setting.bucket,
-    /** Who was stopped gets the reason of its signal. @param doing what is tried, as in `write s3://bucket/key` */
+    /** After a stop, throws the reason of the signal. @param doing what is tried, as in `write s3://bucket/key` */
     tried: async <T>(doing: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> => {
       try {
         return await work()
@@ -88,7 +88,7 @@ const objectsOf = ({ client, tried, placeOf, optionsOf, of }: Connected) => {
   const get = async (key: string, signal: AbortSignal | undefined) =>
     (await client.send(new GetObjectCommand(of(key)), optionsOf(signal))).Body
   return {
-    /** False where there is one already; servers that know no conditional write overwrite it. */
+    /** False where the object exists; servers without conditional writes overwrite it. */
     putNew: (key: string, body: string, signal?: AbortSignal): Promise<boolean> =>
       tried(`write ${placeOf(key)}`, signal, () => putIfNone(client, { ...of(key), ...sized(body) }, optionsOf(signal))),
     put: (key: string, body: Uint8Array, signal?: AbortSignal): Promise<void> =>
@@ -98,7 +98,7 @@ const objectsOf = ({ client, tried, placeOf, optionsOf, of }: Connected) => {
     /** Null where there is none. */
     text: (key: string, signal?: AbortSignal): Promise<string | null> =>
       tried(`read ${placeOf(key)}`, signal, () => unlessMissing(async () => (await get(key, signal))?.transformToString() ?? '')),
-    /** The same as it comes; reading it throws what the client throws. */
+    /** The same as a stream; reading it throws what the client throws. */
     body: (key: string, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array> | null> =>
       tried(`read ${placeOf(key)}`, signal, () =>
         unlessMissing(async () => {
@@ -107,7 +107,7 @@ const objectsOf = ({ client, tried, placeOf, optionsOf, of }: Connected) => {
           return body
         }),
       ),
-    /** Bytes of the object; null where there is none. An answer to HEAD has no body that could name the reason. */
+    /** Bytes of the object; null where there is none. An answer to HEAD has no body that could name the error, so its status decides. */
     size: (key: string, signal?: AbortSignal): Promise<number | null> =>
       tried(`check ${placeOf(key)}`, signal, () =>
         unlessMissing(
@@ -124,7 +124,7 @@ const objectsOf = ({ client, tried, placeOf, optionsOf, of }: Connected) => {
 }
 
 const listsOf = ({ client, name, tried, placeOf, optionsOf, of }: Connected) => ({
-  /** In the order of the bytes of their keys, those after `after`; with when they were written, by the server's clock (milliseconds since the epoch). */
+  /** Objects after the key `after`, in byte order of their keys, with the time of writing by the server's clock (milliseconds since the epoch). */
   list: async function* (prefix: string, { pageSize = 1_000, after, signal }: ListOptions = {}) {
     const asked = { Bucket: name, Prefix: prefix, StartAfter: after }
     const pages = paginateListObjectsV2({ client, pageSize }, asked, optionsOf(signal))
@@ -201,7 +201,7 @@ export const refusalOf = (error: unknown): { readonly name: string; readonly sta
   return { name, status: status !== null && Number.isInteger(status) ? status : null }
 }
 
-/** By its name alone: unknown keys, unknown buckets and proxies say 404 too, which must never look like a landing that is gone. */
+/** Decided by the error's name: unknown keys, unknown buckets and proxies answer 404, too, and must never look like a missing landing. */
 export const isMissing = (error: unknown): boolean => ['NoSuchKey', 'NoSuchUpload'].includes(refusalOf(error).name)
 
 const advice: Readonly<Record<string, string>> = {
@@ -219,7 +219,7 @@ const advice: Readonly<Record<string, string>> = {
   QuotaExceeded: 'The bucket is full: free space, then run the same command again.',
 }
 
-/** Names that promise nothing of another try, though no status says so. */
+/** Names of errors for which a retry is useless, though no status says so. */
 const isFinal = (name: string): boolean => name in advice || name === 'InvalidArgument'
 
 const otherAdvice = `Check MILLRACE_LANDING and the AWS_ settings (${docPage('storage.md')}).`

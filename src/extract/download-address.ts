@@ -11,7 +11,7 @@ const networks = (text: string): BlockList => {
   return list
 }
 
-/** Those that begin with `::` and 200 carry an IPv4 address inside; one of `::ffff:a.b.c.d` is looked for as the IPv4 address it is. */
+/** Networks that begin with `::` and 200 carry an IPv4 address inside; `::ffff:a.b.c.d` is looked up as the IPv4 address it is. */
 const notPublic = networks(
   '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.168.0.0/16 198.18.0.0/15 224.0.0.0/4 240.0.0.0/4 ' +
     '::/96 64:ff9b::/96 64:ff9b:1::/48 2001::/32 2002::/16 fc00::/7 fe80::/10 fec0::/10 ff00::/8',
@@ -42,7 +42,7 @@ const refuse = (what: string): EtlError =>
     `The download link points at ${what}. It was not followed; if this is your service, serve its downloads over https from a public address or from its own host.`,
   )
 
-/** Whether an address inside some private network may be asked: only one as near as the service itself. */
+/** Whether a private address may be requested: only if the service's own address is loopback or in-house as well. */
 const isNeighbour = (address: string, baseUrl: URL): boolean =>
   (isLoopbackHost(address) && isLoopbackHost(baseUrl.hostname)) || (isInHouse(address) && isInHouse(baseUrl.hostname))
 

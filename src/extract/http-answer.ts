@@ -1,11 +1,11 @@
-// An answer's body as JSON, or what to say when it is none.
+// Parses an answer's body as JSON, or says what is wrong with it.
 import { createHash, getFips } from 'node:crypto'
 import { isRecord, largeAsWritten, withoutMark } from '../core/json.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import type { HttpAnswer } from './http-types.ts'
 
-/** A service's words on one line, without what steers a terminal. */
+/** A service's text on one line, without characters that steer a terminal. */
 export const oneLine = (text: string): string => text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()
 
 /** First 80 characters of a body, on one line and without secrets, for messages. */
@@ -30,11 +30,11 @@ const parsed = (answer: HttpAnswer, endpoint: string, addressSetting: string, re
   }
 }
 
-/** Whether V8 gave up where the text ends, not at a character of it. */
+/** Whether V8 failed at the end of the text, not at a character in it. */
 const isCut = (message: string, text: string): boolean =>
   /end of JSON|unterminated/i.test(message) || Number(/at position (\d+)/.exec(message)?.[1] ?? 0) >= text.length
 
-/** A page of records as its source looks at it; rows are made from the landed bytes alone. */
+/** A page of records as its source reads it; rows are made from the landed bytes alone. */
 export interface RecordPage {
   /** The body without the list. */
   readonly envelope: unknown

@@ -1,5 +1,5 @@
-// What came of one request: what a failure means and whether it can have reached the service; and the request as the ledger keeps it: where, how long, how much, with
-// what outcome.
+// Classifies the failure of a request, and whether the request can have reached the service; and records each request for the ledger: where, how long, how much,
+// with what outcome.
 import { type ErrorCode, EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import type { HttpAnswer, HttpRequest, UnitHttpOptions } from './http-types.ts'
@@ -9,14 +9,14 @@ import type { SentRequest } from '../core/sent-request.ts'
 
 /** How far a request got; the sender moves it on. */
 export interface Progress {
-  /** From here on bytes of the request may have left. Of a shared pool it counts from the start, until its connection fails. */
+  /** From here on bytes of the request may have left. A shared pool counts as connected from the start, until its connection fails. */
   connected: boolean
   /** The head of the answer is here. */
   answered: boolean
 }
 
 const timeouts = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'UND_ERR_CONNECT_TIMEOUT', 'ETIMEDOUT'])
-/** Ends of a body that came before its time. */
+/** Codes of a body that ended too early. */
 const truncations = new Set([
   'UND_ERR_RES_CONTENT_LENGTH_MISMATCH',
   'UND_ERR_SOCKET',
@@ -71,7 +71,7 @@ export const classify = (error: unknown, { request, signal, addressSetting }: As
   )
 }
 
-/** What came of one attempt. */
+/** The result of one attempt. */
 export interface Outcome {
   /** null: no answer came. */
   readonly status: number | null
@@ -85,7 +85,7 @@ export interface Outcome {
   readonly neverLeft?: boolean
 }
 
-/** A service charges what it answers: not a refusal, nor the page of a proxy. What broke off on its way may have been charged. */
+/** A service charges for what it answers, not for a refusal or the page of a proxy. An answer that broke off may have been charged. */
 const chargeOf = ({ paidFor }: HttpRequest, outcome: Outcome): Pick<SentRequest, 'credits' | 'paidFor' | 'isUncertain'> => {
   const free = { credits: null, paidFor: null, isUncertain: false }
   if (paidFor === undefined) return free
@@ -95,7 +95,7 @@ const chargeOf = ({ paidFor }: HttpRequest, outcome: Outcome): Pick<SentRequest,
   return /html/i.test(contentType) ? { ...free, credits: 0 } : { credits: null, paidFor, isUncertain: false }
 }
 
-/** What an answer costs stands in it, and is known when it has been read: a number that is none says nothing. */
+/** The bill is in the answer, and is known once the answer was read. A value that is no valid number says nothing. */
 const billing = (record: SentRequest): NonNullable<HttpAnswer['billed']> =>
   once(async (rows, said, byBalance = null) => {
     record.isOpen = false
@@ -112,7 +112,7 @@ const refusalOf = (status: number | null): ErrorCode | null => {
   return status !== null && status >= 500 ? 'SERVICE_ERROR' : null
 }
 
-/** @param nowMs by the clock of all times in the ledger. Begins the record; the function it returns ends it and hands it over, once. */
+/** Begins the record; the function it returns ends it and hands it over, once. @param nowMs by the clock of all times in the ledger */
 export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt: number, nowMs: number) => {
   const started = performance.now()
   return once((outcome: Outcome): HttpAnswer['billed'] => {

@@ -1,4 +1,4 @@
-// Which requests are sent again, after how long, and what a service that asks for a pause gets.
+// Decides which requests are retried, after how long, and how a service that asks for a pause gets it.
 import { createHash } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
@@ -8,7 +8,7 @@ import { type Asked, classify, type Progress } from './http-failure.ts'
 import type { HttpRequest, OpenService, UnitHttpOptions } from './http-types.ts'
 import type { Verdict } from './rate.ts'
 
-/** As much of an answer as decides about another try. */
+/** The parts of an answer that decide about a retry. */
 export interface Answered {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -16,22 +16,22 @@ export interface Answered {
   readonly bytes?: Uint8Array
 }
 
-/** The unit has tries of its own (limits.attempts); a request takes few of them by itself, so that their product stays small. */
+/** Attempts of one request. The unit has attempts of its own (limits.attempts), so this stays small: the two multiply. */
 const maxRequestTries = 3
-/** A longer pause is not slept through, but where pages before would be lost: the job is parked and its slot goes to another. */
+/** For a longer pause the job is parked and its slot goes to another, except where earlier pages would be lost. */
 const longestPauseMs = 60_000
-/** So many failures in a row, of whichever requests, and a place is in trouble. */
+/** So many failures in a row, of any requests, put a place in trouble. */
 const enoughFailures = 3
-/** Of those that ask beside the work: they wait for seconds. */
+/** For requests beside the jobs: they wait for seconds. */
 const shortPatience = { attempts: 2, deadlineMs: 60_000 }
 const shortestPauseMs = 1_000
-/** A request that is answered 429 again and again while others are not is given up after so many times `limits.attempts`. */
+/** A request that gets 429 again and again while others do not is given up after so many times `limits.attempts`. */
 const ownRefusalsShare = 2
 
 /**
- * An answer of any status but 429. Harmless requests are sent again after connection errors, server errors and 429: as long as a place is in
- * trouble for all, they wait for it. Any other request is sent once, and what it throws says in `sent` whether it can have reached the
- * service. Throws RATE_LIMITED on 429 with `notBefore`, and the place's own trouble where waiting for it has ended.
+ * Returns an answer of any status but 429. Idempotent requests are retried after connection errors, server errors and 429, and wait while a
+ * place is in trouble for all. Any other request is sent once, and `sent` of its error says whether it can have reached the service.
+ * Throws RATE_LIMITED on 429 with `notBefore`, and the place's own trouble once waiting for it has ended.
  */
 export const withRetries = async <A extends Answered>(
   service: OpenService,
@@ -51,7 +51,7 @@ export const withRetries = async <A extends Answered>(
   for (let attempt = 1; ; attempt += 1) {
     if (attempt > 1) await request.letOthers?.()
     const departed = await departure(service, options, asked, waiter)
-    // Others of the account were answered since the endpoint refused this run: then it is the endpoint that refuses.
+    // The endpoint refused this run, and since then others of the account were answered: so only the endpoint refuses.
     const isRefusedAlone = service.refusedSince.has(refusedBy) && !breaker.isOpen(wholeAccount)
     const sent = await sendOnce(clock, { ...asked, isRefusedAlone }, departed, (progress) => once(attempt, progress))
     if (sent.trouble === null) {
@@ -62,7 +62,7 @@ export const withRetries = async <A extends Answered>(
     if (error.code === 'RATE_LIMITED') {
       refusals += 1
       const since = service.refusedSince.get(refusedBy) ?? clock.now()
-      // Who asks alone has a few tries and no time.
+      // A request without a lane has a few attempts and no deadline.
       if (lane !== undefined) service.refusedSince.set(refusedBy, since)
       const leftMs = since + waiter.patience.deadlineMs - clock.now()
       const isPatienceOver = refusals > mostRefusals || leftMs <= 0
@@ -71,7 +71,7 @@ export const withRetries = async <A extends Answered>(
     }
     if (attempt >= tries && !(isPatient && request.idempotent && breaker.isOpen(place))) return settled(sent)
     log.info({ endpoint: request.endpoint, attempt, error: error.message }, 'asking again')
-    // Who waits at the breaker anyway needs no pause of its own.
+    // A request that waits at the breaker anyway needs no pause of its own.
     if (!breaker.isOpen(place))
       await sleep(clock, Math.max(backoffMs(clock, attempt), Math.min(askedMs ?? 0, longestPauseMs)), asked)
   }
@@ -82,19 +82,19 @@ const waiterOf = ({ signal, lane, patience = shortPatience }: UnitHttpOptions, r
   places: request.place === undefined ? [wholeAccount, request.endpoint] : [request.place],
   signal,
   patience,
-  // Lanes are runs; who asks beside them waits for itself.
+  // A lane is a run. A request without one has a patience of its own.
   run: lane ?? Symbol(request.endpoint),
   longestPauseMs: longestPauseOf(request),
 })
 
-/** Of a submission the address says nothing, and its body may name a million domains; of a download only the path lasts. */
+/** Identifies a request. A submission differs by its body, which may name a million domains; a download keeps only its path. */
 const whatOf = ({ endpoint, url, body }: HttpRequest): string =>
   endpoint +
   url.pathname +
   url.search +
   (body === undefined ? '' : createHash('sha256').update(JSON.stringify(body)).digest('hex'))
 
-/** What may not be sent twice was promised in the ledger just now: it does not wait here, and comes back. Nor does what can be done without. */
+/** A submission does not wait here: its intent was just committed, so it comes back later. Nor does an optional request. */
 const longestPauseOf = ({ idempotent, optional, part = 1 }: HttpRequest): number =>
   !idempotent || optional === true ? 0 : part > 1 ? Number.POSITIVE_INFINITY : longestPauseMs
 
@@ -102,7 +102,7 @@ const stoppedOr = (error: unknown, asked: Asked): never => {
   throw asked.signal.aborted ? classify(error, asked, { connected: false, answered: false }) : error
 }
 
-/** The rate is counted in the database, which may be away: the caller of a submission has to know that nothing left. */
+/** The rate is counted in the database, which may be away: the caller of a submission must learn that nothing was sent. */
 const unsent = (error: unknown): EtlError =>
   isEtlError(error)
     ? error.with(error.message, { sent: false })
@@ -125,7 +125,7 @@ interface Departed {
   readonly judged: Verdict
 }
 
-/** Its turn among all that ask. What gets into trouble on its way meanwhile it waits for again, like one that comes then. */
+/** Waits for the turn of the request. If one of its places gets in trouble meanwhile, it waits at the breaker again, like a new request. */
 const departure = async (
   { breaker, rate }: OpenService,
   { signal, lane }: UnitHttpOptions,
@@ -161,7 +161,7 @@ const sendOnce = async <A extends Answered>(
     const trouble = troubleOf(answer, asked, clock)
     const isTooMany = answer.status === 429 && trouble?.place === wholeAccount
     pass.end(trouble)
-    // Where the account as a whole is meant all its processes hear of it; of a place within it each finds out by itself.
+    // All processes of the account hear of a trouble of the whole account; each finds out by itself about a place within it.
     judged(isTooMany ? Math.min(trouble.askedMs ?? shortestPauseMs, longestPauseMs) : null)
     return trouble === null ? { trouble, answer } : { trouble, answer }
   } catch (error) {
@@ -176,7 +176,7 @@ const sendOnce = async <A extends Answered>(
   }
 }
 
-/** null: the failure is not the service's. An answer that broke off speaks of its path alone. */
+/** null: the failure is not the service's. An answer that broke off counts against its path alone. */
 const networkTrouble = (error: EtlError, { place, endpoint }: HttpRequest, { answered }: Progress): Finding | null =>
   error.retry === 'now'
     ? { place: place ?? (answered ? endpoint : wholeAccount), error, askedMs: null, enough: enoughFailures, isLasting: false }
@@ -187,10 +187,10 @@ const troubleOf = (answer: Answered, { request, addressSetting, isRefusedAlone }
   const { status, headers } = answer
   const askedMs = retryAfterMs(headers, clock.now())
   const own = request.place ?? request.endpoint
-  // One file that asks for a pause speaks for itself, several in a row for where files lie.
+  // Retry-After of one download counts for that file; only several in a row count for all downloads.
   const isForAll = status === 429 || (askedMs !== null && request.place === undefined)
   const enough = isForAll ? 1 : enoughFailures
-  // What a 503 asks to come back for at a named time was not taken.
+  // A service that answers 503 with Retry-After has not taken the request.
   const asksToWait = status === 503 && askedMs !== null && (!request.idempotent || askedMs > longestPauseMs)
   if (status === 429 || asksToWait) {
     const isLasting = status === 429 && request.isAboutOpenWork === true
@@ -216,7 +216,7 @@ const awayError = (answer: Answered, request: HttpRequest, addressSetting: strin
   const where = `${request.url.origin} ${request.endpoint}`
   if ((status >= 500 && status !== 501) || status === 408)
     return new EtlError('SERVICE_ERROR', `${where} answers ${status}${said(answer)}.`, { status })
-  // Of 403 too: the proxy in front refuses, not the service (58).
+  // With 403, too: then the proxy in front refuses, not the service (58).
   const isPage = (status === 200 || status === 403) && /\bhtml\b/i.test(headers['content-type'] ?? '')
   if (!isPage || answer.bytes === undefined || request.optional === true || !request.idempotent) return null
   return new EtlError(
@@ -226,7 +226,7 @@ const awayError = (answer: Answered, request: HttpRequest, addressSetting: strin
   )
 }
 
-/** It costs its job a try, since others are answered meanwhile; but not where it waits for what takes its time. */
+/** Costs the job an attempt, since others are answered meanwhile; but not while the job waits for open reports, which take their time. */
 const counted = ({ error, askedMs, isLasting }: Finding, clock: Clock, leftMs: number): EtlError =>
   error.with(error.message, {
     notBefore: clock.now() + (askedMs ?? shortestPauseMs),
@@ -244,10 +244,10 @@ const sleep = async (clock: Clock, ms: number, asked: Asked): Promise<void> => {
 /** Exponential with full jitter; never at once. */
 const backoffMs = (clock: Clock, attempt: number): number => 50 + clock.random() * Math.min(5_000, 500 * 2 ** attempt)
 
-/** What asks for more is not believed: the day after it is tried again. */
+/** A longer Retry-After is cut to this: after a day the request is tried again. */
 const longestAskedMs = 86_400_000
 
-/** Milliseconds to wait, or null where the header is absent or means nothing. A date is by the clock of who names it, which the answer tells. */
+/** Milliseconds to wait, or null where the header is absent or means nothing. A date is by the server's clock, which the header `date` tells. */
 const retryAfterMs = ({ 'retry-after': header, date = '' }: Answered['headers'], nowMs: number): number | null => {
   if (header === undefined) return null
   if (/^\s*\d+(\.\d+)?\s*$/.test(header)) return Math.min(longestAskedMs, Math.ceil(Number(header) * 1000))

@@ -1,4 +1,4 @@
-// One request and its answer over undici: connections, time-outs per phase, and how far the request got; bodies are decoded, and no longer or denser than allowed.
+// One request and its answer over undici: connections, time-outs per phase, and how far the request got; bodies are decoded, with limits of size and density.
 import type { Readable, Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import { Agent, buildConnector, type Dispatcher, request } from 'undici'
@@ -50,7 +50,7 @@ export const createAgents = () => {
   }
 }
 
-/** Errors of connections that never stood, TLS included: whatever their code is, nothing left over them. */
+/** Errors of connections that were never established, TLS included: whatever their code is, nothing was sent. */
 const unconnected = new WeakSet<object>()
 
 const connector = (options: buildConnector.BuildOptions, onConnected = (): void => undefined): buildConnector.connector => {
@@ -63,7 +63,7 @@ const connector = (options: buildConnector.BuildOptions, onConnected = (): void 
     })
 }
 
-/** Says so the moment a connection stands: until then nothing of the request can have left. */
+/** Sets `connected` the moment a connection is established: until then nothing of the request can have left. */
 const watchedAgent = (timeoutMs: number, progress: Progress): Agent => {
   const onConnected = () => {
     progress.connected = true
@@ -114,7 +114,7 @@ export interface Seen {
 
 /**
  * Sends once and reads the answer to its end. Whatever it throws, `progress` says how far it got and `seen` what came.
- * @param saysAll whether an answer of that status is understood without its body, which is empty then where it cannot be read
+ * @param saysAll whether the status says enough without the body: then a body that cannot be read counts as empty
  */
 export const sendWhole = async (
   call: SendOptions,
@@ -148,7 +148,7 @@ export const sendWhole = async (
   return { status, headers, bytes: Buffer.concat(chunks) }
 }
 
-/** An answer of more bytes is read on when no other such one is being read: all answers together need little more memory than one. */
+/** Answers of more bytes are read one at a time from here on: all together need little more memory than one. */
 const largeBytes = 8 * 1024 * 1024
 const inTurn = createTurns()
 
@@ -206,7 +206,7 @@ const namesOf = (encoding: string | undefined): string[] =>
     .map((name) => name.trim())
     .filter((name) => name !== '' && name !== 'identity')
 
-/** The body's bytes as meant, in order; errors of the network and of the decoder come out of the iteration. */
+/** The decoded bytes of the body, in order; the iteration throws errors of the network and of the decoder. */
 async function* decodedBody(body: Readable, encoding: string | undefined, call: SendOptions): AsyncGenerator<Uint8Array> {
   const heard = watchAnswer(call)
   const names = namesOf(encoding)
@@ -220,7 +220,7 @@ async function* decodedBody(body: Readable, encoding: string | undefined, call: 
     const before = stream
     before.once('error', (error) => decoder.destroy(error))
     stream = before.pipe(decoder)
-    // What drips may never fill a block that the decoder hands on.
+    // Counted before the decoder: a body that drips may never fill a block that the decoder passes on.
     if (index === 0) before.on('data', (chunk: Uint8Array) => stopLate(before, heard(chunk.length)))
   }
   let bytes = 0
@@ -234,13 +234,13 @@ async function* decodedBody(body: Readable, encoding: string | undefined, call: 
   }
 }
 
-/** Twice what may pass without a byte, and a second more for each 16 KiB that came. */
+/** An answer may take twice the time that may pass without a byte, and a second more for each 16 KiB that came. */
 const timeouts = 2
-/** A busy machine hears of bytes this late. */
+/** A busy machine sees bytes this late, so no answer is stopped earlier. */
 const leastMs = 2_000
 const slowestBytesPerSecond = 16 * 1024
 
-/** One that drips is as good as none. Called with the bytes of each piece as it comes; an error where all of them together came too slowly. */
+/** Finds an answer that drips. Call the result with the size of each piece as it comes; it returns an error where all came too slowly. */
 const watchAnswer = (call: SendOptions): ((bytes: number) => EtlError | null) => {
   const from = performance.now()
   let total = 0

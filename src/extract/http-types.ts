@@ -7,7 +7,7 @@ import type { Secret } from '../core/redact.ts'
 import type { Breaker, Patience, Trouble } from './breaker.ts'
 import type { RateBudget } from './rate.ts'
 
-/** What proves who asks: added to a request that goes to the service's own origin, never recorded, dropped at a redirect. */
+/** The credentials of a request: added where it goes to the service's own origin, never recorded, dropped at a redirect. */
 export interface Authentication {
   readonly headers?: Readonly<Record<string, string | Secret>>
   /** Parameters of the query. */
@@ -22,7 +22,7 @@ export interface Connection {
   readonly addressSetting: string
   /** Asked for each request, before it leaves. */
   readonly authenticate: (request: HttpRequest) => Authentication
-  /** The way the account is spoken to, where its service has several; the source knows what it means. */
+  /** The dialect of the account, where its service has several; only the source knows what it means. */
   readonly dialect?: string
   /** Paths set in place of an endpoint's own, by the endpoint's name. Default: none. */
   readonly paths?: ReadonlyMap<string, string>
@@ -46,19 +46,19 @@ export interface HttpRequest {
   }
   /** Whether sending it twice is harmless; a submission is not. */
   readonly idempotent: boolean
-  /** Number of the page, from 1: from the second on it is waited for however long that takes, so that the pages before are not lost. */
+  /** Number of the page, from 1. From the second page on it waits out any pause, so that the pages before are not lost. */
   readonly part?: number
-  /** The caller can do without: it need not wait while its path is in trouble. */
+  /** The caller can do without the answer: the request does not wait while its path is in trouble. */
   readonly optional?: boolean
-  /** Awaited before it is sent again after a try in vain. Default: nothing is. */
+  /** Awaited before each retry. Default: nothing is. */
   readonly letOthers?: () => Promise<void>
-  /** Awaited each time its turn at the rate has come, right before it leaves: what is thrown then leaves it unsent. Default: nothing is. */
+  /** Awaited each time the turn of the request at the rate has come, right before it leaves: if this throws, nothing is sent. Default: nothing is. */
   readonly onTurn?: () => Promise<void>
-  /** What is in trouble where it fails. Default: its path, and the account as a whole. */
+  /** The place of the breaker that its failures count for. Default: its path, and the account as a whole. */
   readonly place?: string
   /** What its answer is paid for, as far as it is known before; `billed` of the answer tells the rest. Default: it is free. */
   readonly paidFor?: PurchaseSize
-  /** A 429 to it is about work that is open at the service, whatever it says, and not about requests a second. Default: false. */
+  /** A 429 means that too much work is open at the service, whatever its text says, and not too many requests a second. Default: false. */
   readonly isAboutOpenWork?: boolean
 }
 
@@ -68,8 +68,8 @@ export interface HttpAnswer {
   readonly contentType: string
   readonly bytes: Buffer
   /**
-   * To be told how many rows came, null: unknown, and what the answer says that it cost; null: it does not say, then what the balance says. Also of an answer
-   * that could not be read: others wait for it. The first call counts. Absent of an answer that is free.
+   * Call with how many rows came (null: unknown), with what the answer says that it cost (null: it does not say), and then with what the balance says. Also
+   * for an answer that could not be read: other requests wait for it. Only the first call counts. Absent where the answer is free.
    */
   readonly billed?: (rows: number | null, credits: number | null, byBalance?: number | null) => Promise<void>
 }
@@ -105,14 +105,14 @@ export interface ServiceOptions extends Connection {
   readonly rate: RateBudget
   readonly log: Log
   readonly clock: Clock
-  /** Called when a service is away or refuses everything: at first, at each further try in vain, and with null when that is over. */
+  /** Called when a service is away or refuses everything: at first, after each further failed probe, and with null when that is over. */
   readonly tellTrouble?: (place: string, trouble: Trouble | null) => void
 }
 
-/** With what all its clients share. */
+/** A service with what all its clients share. */
 export interface OpenService extends ServiceOptions {
   readonly breaker: Breaker
-  /** By run and endpoint: since when it refuses each request of the run although others of the account are answered. The breaker lets these through, and would for ever. */
+  /** By run and endpoint: since when it refuses each request of the run although others of the account are answered. The breaker would let these pass for ever. */
   readonly refusedSince: Map<string, number>
 }
 
@@ -120,12 +120,12 @@ export interface OpenService extends ServiceOptions {
 export interface UnitHttpOptions {
   readonly account: string
   readonly signal: AbortSignal
-  /** Whose turn a request takes in the account's rate: requests of different lanes leave in turn. Default: a lane of all that name none. */
+  /** The lane of a request in the account's rate: requests of different lanes leave in turn. Default: a lane of all that name none. */
   readonly lane?: string
   /** For connecting, for the first byte of an answer, and between two bytes of a body. */
   readonly timeoutMs: number
   readonly attempts: number
-  /** How long it waits for a service that is away or refuses everything. Default: a few seconds, as suits a question beside the work. */
+  /** How long it waits for a service that is away or refuses everything. Default: a few seconds, for requests beside the jobs. */
   readonly patience?: Patience
   readonly maxBodyBytes: number
   readonly record: (request: SentRequest) => void

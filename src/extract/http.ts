@@ -105,7 +105,7 @@ const read = async (bound: Bound, request: HttpRequest): Promise<HttpAnswer> => 
   }
 }
 
-/** What a service answers to a key that it does not take; nothing was taken of the request then. */
+/** Statuses that refuse a key; the service has not taken the request then. */
 const refusesKey: ReadonlySet<number> = new Set([401, 403])
 
 const proofsOf = ({ authenticate }: ServiceOptions, request: HttpRequest): readonly Secret[] => {
@@ -128,7 +128,7 @@ const readOnce = async (
   const { url, headers } = authenticated(service, request)
   const log = recorder(options, request, attempt, service.clock.now())
   const seen: Seen = { status: null, bytes: 0 }
-  // What is paid for once it was sent is heard out.
+  // A request that is paid for once it was sent still gets its answer after a stop.
   const isPaid = !request.idempotent || request.paidFor !== undefined
   const patience = !isPaid ? null : withPatience(options.signal, service.clock, patienceMs, () => progress.connected)
   const answered = watchAnswer(request)
@@ -158,18 +158,18 @@ const readOnce = async (
   }
 }
 
-/** A submission is refused by its status; any other request is sent again for the words, unless it is to wait or the service is in trouble. */
+/** A submission is not sent again, so its status is enough. Any other refused request is sent again to read why, unless it must wait or the service is in trouble. */
 const saysAll = ({ idempotent }: HttpRequest, status: number): boolean =>
   idempotent ? status === 429 || status >= 500 : status >= 300
 
-/** To be called when the answer is there, or will not come. */
+/** Call the result when the answer has come, or will not come. */
 const watchAnswer = ({ method, endpoint, url }: HttpRequest): (() => void) =>
   watchWait(
     `answer to ${endpoint}`,
     (lasted) => `${url.origin}: no whole answer to ${method} ${endpoint} after ${lasted} s; it is waited for.`,
   )
 
-/** A run that is cancelled ends within five seconds; a service that has not answered by then may have taken it or not. */
+/** How long a cancelled run, which must end within five seconds, waits for an answer. Without it nothing tells whether the service took the request. */
 const patienceMs = 3_000
 
 const maxRedirects = 3
@@ -281,16 +281,16 @@ const notAReport = ({ url, endpoint }: HttpRequest, chunk: Uint8Array): EtlError
     `${url.origin}${endpoint} answers the download with a web page instead of a report: "${excerpt(chunk)}".`,
   )
 
-/** These say that the request was not read; after any other a submission may have been taken. */
+/** After these redirects the request was not taken; after any other a submission may have been. */
 const notTaken = new Set([301, 307, 308])
 
-/** These must name a place to go to; others may. 304 is none. */
+/** These must name an address; others may. 304 is no redirect. */
 const mustNamePlace = new Set([301, 302, 303, 307, 308])
 
 const isRedirect = ({ status, headers }: Answered): boolean =>
   mustNamePlace.has(status) || (status >= 300 && status < 400 && status !== 304 && headers['location'] !== undefined)
 
-/** The same question at the address the service names on its own origin. Throws BAD_RESPONSE for every other redirect. */
+/** The same request at the address that the service names on its own origin. Throws BAD_RESPONSE for every other redirect. */
 const redirected = (
   { authenticate, addressSetting }: ServiceOptions,
   request: HttpRequest,

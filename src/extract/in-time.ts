@@ -1,9 +1,9 @@
-// How long one that is to stop goes on waiting for an answer that only it can hear: of the service, and of the ledger.
+// How long a process that must stop still waits for an answer that only it can receive: of the service, and of the ledger.
 import { type Clock, orAborted } from '../core/clock.ts'
 
 /**
- * A signal that aborts like `stop`, but later while an answer is on its way; `end` is to be called when it is here. @param isOnItsWay before that nothing was
- * sent, so that nothing needs to be heard
+ * A signal that aborts like `stop`, but later while an answer is in flight; call `end` when it is here. @param isOnItsWay false: nothing was sent yet, so
+ * there is nothing to wait for
  */
 export const withPatience = (
   stop: AbortSignal,
@@ -29,13 +29,13 @@ export const withPatience = (
   }
 }
 
-/** Most databases take it in milliseconds. */
+/** How long the ledger has after a stop; most databases take milliseconds. */
 const lastMs = 2_000
 
 /** What `inTime` throws: the server may still carry the statement out by itself. */
 export const leftBehind = new Error('the ledger has not answered yet')
 
-/** Waits for the ledger, also when stopped, but then not for as long as somebody locks the job's row. Throws `leftBehind`. */
+/** Waits for the ledger, also after a stop, but then not for as long as a lock on the job's row may last. Throws `leftBehind`. */
 export const inTime = async <T>(
   { signal, clock }: { readonly signal: AbortSignal; readonly clock: Clock },
   written: Promise<T>,

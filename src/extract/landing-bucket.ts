@@ -24,7 +24,7 @@ export const openLandingBucket = (setting: BucketSetting): LandingStore => {
   return {
     place: bucket.placeOf(setting.prefix),
     ready: async (signal) => void (await bucket.list(setting.prefix, { pageSize: 1, signal }).next()),
-    // One that took all but an answer may be full: it must take something before anything is paid for.
+    // A bucket that did not take an answer may be full: it must take something before anything is paid for.
     room: async () => {
       if (!isInDoubt) return
       await bucket.put(`${setting.prefix}room`, Buffer.alloc(0))
@@ -40,7 +40,7 @@ export const openLandingBucket = (setting: BucketSetting): LandingStore => {
     },
     open: (locator, signal) => openLanding(bucket, keyOf(locator, dataFile), keyOf(locator, manifestFile), signal),
     remove: async (locator) => {
-      // In this order a landing that is gone by half is not whole.
+      // The manifest first: a landing that is removed by half must not look whole.
       for (const file of [manifestFile, dataFile]) await bucket.remove(keyOf(locator, file))
     },
     older: (olderThanMs) => olderLandings(bucket, setting.prefix, '', olderThanMs),
@@ -82,7 +82,7 @@ const openBucketSink = (bucket: Bucket, data: string, manifest: string, signal: 
     commit: async (text, durable) => {
       await durable
       written.unshift(manifest)
-      // What stands there already is ours only where the answer of an earlier try was lost.
+      // A manifest that is there already is ours only where the reply to an earlier attempt was lost.
       if (!(await bucket.putNew(manifest, text, signal)) && (await bucket.text(manifest, signal)) !== text) {
         written.length = 0
         throw new EtlError('FENCED', `${bucket.placeOf(manifest)} was written by another process; it is left as it is.`)
@@ -91,7 +91,7 @@ const openBucketSink = (bucket: Bucket, data: string, manifest: string, signal: 
     abort: async () => {
       const until = AbortSignal.timeout(abortMs)
       await upload.abort(until)
-      // The manifest goes before the data. What cannot be taken away now, retention finds: nothing refers to it.
+      // The manifest goes before the data. What cannot be removed now, retention finds: nothing refers to it.
       for (const key of written) await bucket.remove(key, until).catch(() => undefined)
     },
   }

@@ -1,5 +1,5 @@
-// Where an answer's bytes lie: relative locators made from its own words, which cannot leave the landing folder. Beside them what a warehouse notes, so that a
-// restored or cloned ledger can tell what it does not know: purchases, runs, and the epochs taken.
+// The paths of landings: relative locators made from the request, which cannot leave the landing folder. And the notes of a warehouse beside them (purchases,
+// runs, taken epochs), from which a restored or cloned ledger learns what it does not know.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { completenessSchema } from '../core/completeness.ts'
@@ -14,15 +14,15 @@ const safe = (text: string): string =>
     .replaceAll(/\.{2,}/g, '_')
     .slice(0, 40)
 
-/** What tells one landing from every other one, of this warehouse or another. */
+/** What identifies a landing among those of all warehouses. */
 export interface LandingName {
   readonly box: Box
   readonly warehouse: Warehouse
-  /** Of the job's question; a walk that begins anew has a new one. */
+  /** Of the job's request; a walk that begins anew draws a new number. */
   readonly askNumber: string
   /** Of the claim: a worker that lost its job writes beside the one that has it. */
   readonly fence: string
-  /** Drawn anew for each landing: a clone of the warehouse counts on from the same numbers and must not write to the same place. */
+  /** Drawn anew for each landing: a clone of the warehouse continues the same numbers and must not write to the same place. */
   readonly nonce: string
   /** Goes into the manifest: a restored ledger may not know the job. */
   readonly question?: Question
@@ -40,7 +40,7 @@ export interface Warehouse {
 export const pipelineFolder = ({ pipeline, version }: Pick<Box, 'pipeline' | 'version'>): string =>
   `${safe(pipeline)}_v${version}`
 
-/** Where all landings of one question lie. */
+/** Where all landings of one request lie. */
 export const boxFolder = (box: Box): string => {
   const words = Object.values(box.slice).map((value) => (typeof value === 'string' ? safe(value) : `${value.length}_values`))
   const digest = createHash('sha256').update(box.key).digest('hex').slice(0, 12)
@@ -60,7 +60,7 @@ export const askNumberIn = (locator: string, owners: readonly Warehouse[]): stri
   return owner === undefined ? null : (/^\d+(?=-)/.exec(name.slice(owner.length))?.[0] ?? null)
 }
 
-/** Of any epoch of the warehouse. */
+/** The same for any epoch of the warehouse. */
 export const askNumberOfAny = (locator: string, id: string): string | null =>
   new RegExp(`/${id.slice(0, 8)}\\.\\d+-(\\d+)-[^/]*$`).exec(locator)?.[1] ?? null
 
@@ -102,7 +102,7 @@ export const questionSchema = z.object({
 
 const manifestSchema = z.object({
   version: z.literal(2),
-  /** The warehouse that asked, its epoch, and the number of the question. */
+  /** The warehouse that asked, its epoch, and the ask number. */
   warehouse: z.string(),
   epoch: z.number().int(),
   ask_number: z.string(),
@@ -152,7 +152,7 @@ const purchaseSchema = z.object({
   /** The value, or the list of them, of each dimension. */
   slice: slicesSchema,
   endpoint: z.string().nullable(),
-  /** As sent, without secrets: what the service's own list of reports is searched for. */
+  /** As sent, without secrets: with it the service's own list of reports is searched. */
   request: z.unknown(),
   request_hash: z.string().nullable(),
   estimated_quota: z.string().nullable(),
@@ -163,7 +163,7 @@ const purchaseSchema = z.object({
   noted_at: z.string(),
 })
 
-/** What a purchase leaves beside the landings: enough to take it up in a ledger that lost it. */
+/** What a purchase leaves beside the landings: enough for a ledger that lost it to adopt it. */
 export type Receipt = z.infer<typeof purchaseSchema>
 
 /** @param id of the warehouse */
@@ -179,7 +179,7 @@ const padded = (number: bigint | number | string, digits: number): string => Str
 
 const blockPath = (id: string, block: bigint): string => `${folderOf(id, 'receipts')}/${padded(block, 13)}`
 
-/** Everything noted of an ask number of that block or a later one comes after this path. One block is allowed for purchases that overtook each other. */
+/** All notes of that ask number's block and later ones sort after this path. The block before is included: purchases may have overtaken each other. */
 export const receiptsFrom = (id: string, askNumber: string): string => {
   const block = BigInt(askNumber) / blockSize
   return `${blockPath(id, block > 0n ? block - 1n : 0n)}/`
@@ -188,7 +188,7 @@ export const receiptsFrom = (id: string, askNumber: string): string => {
 /** Folder of everything noted of that ask number, and of those of the same block. */
 export const receiptsOf = (id: string, askNumber: string): string => blockPath(id, BigInt(askNumber) / blockSize)
 
-/** What tells a purchase from every other one of the same number: two clones count on from the same. */
+/** What distinguishes purchases of the same number: two clones continue the same numbers. */
 export const purchaseDigest = (account: string, reportId: string): string =>
   createHash('sha256').update(`${account}\n${reportId}`).digest('hex').slice(0, 12)
 
@@ -204,7 +204,7 @@ export const boughtPath = (warehouse: Warehouse, askNumber: string, account: str
 
 export type ReceiptName = NonNullable<ReturnType<typeof receiptName>>
 
-/** What the path of a receipt says, `digest` null: of the intent alone; null: the path is no receipt's. */
+/** What the path of a receipt tells (`digest` null: of the intent alone); null: the path is no receipt's. */
 export const receiptName = (path: string) => {
   const [, askNumber, epoch, what] = /\/(\d{16})\.(\d+)\.([0-9a-f]{12}|intent)\.json$/.exec(path) ?? []
   if (askNumber === undefined || epoch === undefined || what === undefined) return null
@@ -224,7 +224,7 @@ export const runName = (path: string): { readonly runId: number; readonly epoch:
   return runId === undefined || epoch === undefined ? null : { runId: Number(runId), epoch: Number(epoch) }
 }
 
-/** `copy`: taken by a database that was found to be a copy. `goes-on`: declared to go on in the place of all epochs before. */
+/** `copy`: taken by a database that was found to be a copy. `goes-on`: declared the successor of all epochs before. */
 type EpochKind = 'copy' | 'goes-on'
 
 /** Written once an epoch is taken. */

@@ -1,5 +1,5 @@
-// Landings in a folder, on this machine's disk or on a path that machines share; receipts and claims beside them, each a file of its own, whole before it has
-// its name, and never overwritten. Files stand after a power cut: a name is durable once its folder was synced, and so up to the folder that was there before.
+// Landings in a folder, on this machine's disk or on a shared path. Receipts and claims beside them are files of their own, which get a name once they are
+// whole and are never overwritten. All survive a power cut: a name is durable once its folder was synced, and so on up to the folder that was there before.
 import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { type FileHandle, link, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises'
@@ -29,12 +29,12 @@ export const openLandingFolder = (root: string): LandingStore => {
     older: (olderThanMs) => olderLandings(root, olderThanMs),
     below: (folder) => olderLandings(root, Number.POSITIVE_INFINITY, folder, folder.split('/').length),
     notes: folderNotes(root, tree),
-    // What a writer that died left behind lies in a folder like any other.
+    // The files of a dead writer lie in a folder like any other landing.
     dropUnfinished: async () => undefined,
   }
 }
 
-/** Bytes that must be free for pages on their way and for what is noted of them: one that finds no room is bought again. Of a small disk a quarter. */
+/** Bytes that must be free for in-flight pages and their records: a page that finds no room is bought again. On a small disk a quarter of it. */
 const leastFree = 4 * 1024 * 1024
 
 const checkRoom = async (root: string): Promise<void> => {
@@ -69,7 +69,7 @@ async function* olderLandings(root: string, olderThanMs: number, path = '', leve
   }
 }
 
-/** Another machine may remove on a shared path what is being read. */
+/** On a shared path another machine may remove a file while it is read. */
 const unlessGone = <T>(looking: Promise<T>): Promise<T | null> => unlessCode(looking, gone)
 
 const openFolderSink = async (tree: FolderTree, folder: string): Promise<LandingSink> => {
@@ -128,7 +128,7 @@ const folderNotes = (root: string, tree: FolderTree): LandingNotes => ({
 })
 
 const gone = ['ENOENT', 'ENOTDIR']
-/** A shared file system may know no second name for a file. */
+/** A shared file system may have no hard links. */
 const noLinks = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV']
 
 const unlessCode = <T>(work: Promise<T>, codes: readonly string[]): Promise<T | null> =>
@@ -174,10 +174,10 @@ async function* listNotes(root: string, folder: string, after: string): AsyncGen
     .map((entry) => ({ path: `${folder}/${entry.name}`, isFolder: entry.isDirectory() }))
     .sort((left, right) => (sortKey(left) < sortKey(right) ? -1 : 1))
   for (const { path, isFolder } of ordered) {
-    // One that two sweeps found, and the other removed, is as old as any.
+    // A note that another sweep has removed meanwhile counts as old.
     const writtenMs = async (): Promise<number> => (await unlessGone(stat(join(root, path))))?.mtimeMs ?? 0
     if (!isFolder && path > after) yield { path, writtenMs }
-    // All below it come before `after` unless it leads there.
+    // A folder whose notes all come before `after` is skipped.
     if (isFolder && (`${path}/` > after || after.startsWith(`${path}/`))) yield* listNotes(root, path, after)
   }
 }
@@ -218,7 +218,7 @@ const folderTree = (root: string) => {
       for (let folder = root; folder.length >= first.length; folder = dirname(folder)) await syncFolder(dirname(folder))
     },
     /**
-     * Syncs a folder below the root, and those above it up to the root, so that what was made in it has a way to it. The two above it always:
+     * Syncs a folder below the root and all above it up to the root, so that the path to its files is durable. The two above it always:
      * another process may have made them a moment ago. Those further up once for each name in them.
      */
     settle: async (folder: string): Promise<void> => {

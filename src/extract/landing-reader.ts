@@ -1,4 +1,4 @@
-// A landing read back: the manifest decides whether it is whole, lengths and checksums whether it is what was written.
+// Reads a landing back: the manifest decides whether it is whole, lengths and checksums whether it is what was written.
 import { createHash } from 'node:crypto'
 import { pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
@@ -31,7 +31,7 @@ export const readLanding = async (shelf: LandingShelf) => {
   return { manifest, parts: () => readParts(shelf, manifest) }
 }
 
-/** All parts over one stream: a bucket is asked once, not once a page. Parts are read in their order, and what was left of one is passed over. */
+/** Reads all parts from one stream: one request to a bucket, not one a page. Parts are read in order, and what is left of one is skipped. */
 async function* readParts(shelf: LandingShelf, { parts }: Manifest): AsyncGenerator<Payload> {
   const last = parts.at(-1)
   if (last === undefined) return
@@ -88,7 +88,7 @@ const readManifest = async (shelf: LandingShelf): Promise<Manifest> => {
 export const missingLanding = (place: string): EtlError =>
   new EtlError('LANDING_MISSING', `${place} is not there. Restore it, ${remedy} (reports are bought again).`)
 
-/** Gone or damaged; what a bucket does not give now is there. */
+/** Gone or damaged; a landing that a bucket does not give now is still there. */
 export const isLost = (error: unknown): boolean =>
   isEtlError(error) && (error.code === 'LANDING_MISSING' || error.code === 'LANDING_CORRUPT')
 

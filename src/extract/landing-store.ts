@@ -13,7 +13,7 @@ export interface Note {
 
 /** Receipts and claims: small texts that are never overwritten, in the same place as the landings. */
 export interface LandingNotes {
-  /** Durable once it returns. False where one of that path stands already, which is left as it is. */
+  /** Durable once it returns. False where the path exists: that note is left as it is. */
   write(path: string, text: string, signal?: AbortSignal): Promise<boolean>
   /** Null where there is none. */
   read(path: string, signal?: AbortSignal): Promise<string | null>
@@ -23,13 +23,13 @@ export interface LandingNotes {
   list(folder: string, after?: string, signal?: AbortSignal): AsyncIterable<Note>
 }
 
-/** Signals end the waiting for a store that is far away, with the signal's reason. */
+/** Signals end the wait for a remote store, with the signal's reason. */
 export interface LandingStore {
   /** What a person calls it: a folder or `s3://bucket/prefix/`. */
   readonly place: string
   /** Throws DISK, LANDING_UNREACHABLE or LANDING_REFUSED where nothing could be landed; asked before anything is bought. */
   ready(signal?: AbortSignal): Promise<void>
-  /** Throws DISK or, where the last answer was not taken, LANDING_… while what is bought next may find no room; asked before each page that is paid for. */
+  /** Throws DISK, or LANDING_… after an answer was not taken, while the next page may find no room; called before each page that is paid for. */
   room(): Promise<void>
   create(name: LandingName, signal?: AbortSignal): Promise<LandingWriter>
   /** Throws LANDING_MISSING where it is not whole, LANDING_CORRUPT where the manifest cannot be read. */
@@ -41,6 +41,6 @@ export interface LandingStore {
   /** Every landing below a folder of locators (see `pipelineFolder` and `boxFolder`), whole or left behind, by locator. */
   below(folder: string): AsyncIterable<string>
   readonly notes: LandingNotes
-  /** Lets go of what writers that died before `olderThanMs` had begun and `older` cannot see. */
+  /** Drops what dead writers began before `olderThanMs` and `older` does not list. */
   dropUnfinished(olderThanMs: number): Promise<void>
 }

@@ -1,4 +1,4 @@
-// Bytes to a landing as they arrive: hashed, compressed block by block in zlib's own threads, whole only when the manifest stands.
+// Writes bytes to a landing as they arrive: hashed, and compressed block by block in zlib's own threads. It is whole once its manifest is in place.
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
@@ -11,11 +11,11 @@ export interface LandingSink {
   /** The data is durable after this, and not yet a landing. */
   close(): Promise<void>
   /**
-   * The manifest comes last: once it is in its place and durable the landing is whole. @param durable what `close` answered; the manifest
+   * The manifest comes last: once it is in its place and durable the landing is whole. @param durable the promise of `close`; the manifest
    * may be written meanwhile, but not into its place
    */
   commit(manifest: string, durable: Promise<void>): Promise<void>
-  /** The same for what was written so far, while more comes; undefined: nothing here can be read before it is whole. */
+  /** Commits what was written so far, while more comes; undefined: this store shows nothing before it is whole. */
   readonly save?: (manifest: string) => Promise<void>
   /** Takes away what was written here; safe after any error. */
   abort(): Promise<void>
@@ -25,15 +25,15 @@ type Told = Pick<Manifest, 'completeness'>
 
 const packed = promisify(gzip)
 
-/** A short look back: of reports it finds as much in a sixth less time, since what it searches stays in the processor's cache. */
+/** A short window: on reports it compresses as well in a sixth less time, since the window stays in the processor's cache. */
 const quick = { level: 1, windowBits: 12 } as const
 
-/** Bytes that are packed in one go, each time a member of the gzip file. */
+/** Bytes that are compressed in one go; each block is a member of the gzip file. */
 const blockBytes = 512 * 1024
 /** Blocks that are packed side by side, or wait to be written, while more arrives. */
 const mostUnderWay = 2
 
-/** Memory of blocks, for the next ones of any landing: what is made anew outside the heap makes V8 collect all garbage again and again. */
+/** Memory of blocks, used again by any landing: new memory outside the heap makes V8 collect all garbage again and again. */
 const spare: Buffer[] = []
 const mostSpare = 8
 
@@ -85,7 +85,7 @@ const packInto = (sink: LandingSink) => {
 
 export type LandingWriter = ReturnType<typeof createLandingWriter>
 
-/** An answer as it comes, in memory that does not grow with it. Where it is saved or finished every part must have been read to its end. */
+/** Writes an answer as it comes, in constant memory. Before `save` and `finish` every part must have been read to its end. */
 export const createLandingWriter = (sink: LandingSink, name: LandingName) => {
   const total = createHash('sha256')
   const parts: ManifestPart[] = []
@@ -93,7 +93,7 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName) => {
   let bytes = 0
   let offset = 0
   let whole: Manifest | null = null
-  /** What is under way would write into a landing that is being taken away. */
+  /** Awaited before an abort: a block in progress would write into a landing that is being removed. */
   let idle: () => Promise<unknown> = async () => undefined
 
   async function* landPart({ part, format, file, body }: Payload): AsyncGenerator<Uint8Array> {
@@ -130,18 +130,18 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName) => {
     part: (payload: Payload): Payload => ({ ...payload, body: landPart(payload) }),
     /** Over all parts so far, as the manifest will say it. */
     sha256: () => total.copy().digest('hex'),
-    /** Makes the parts so far readable, should the process be killed; the landing goes on. False where the store shows nothing before it is whole. */
+    /** Makes the parts so far readable, should the process be killed; more may follow. False where the store shows nothing before it is whole. */
     save: async (result: Told): Promise<boolean> => {
       await sink.save?.(JSON.stringify(manifestNow(result), null, 1))
       return sink.save !== undefined
     },
-    /** Makes the landing durable; may be called again where the store did not take it. Throws FENCED where another writer's stands there. */
+    /** Makes the landing durable; may be called again after the store failed. Throws FENCED where another writer's landing is in its place. */
     finish: async (result: Told): Promise<Manifest> => {
-      // Of a part that broke off blocks may still be under way.
+      // Blocks of a part that broke off may still be in progress.
       await idle()
       const durable = sink.close()
       durable.catch(() => undefined)
-      // In the same words: a try whose answer was lost may have come through.
+      // Written again with the same text: an earlier attempt may have succeeded and lost its reply.
       if (whole?.parts.length !== parts.length) whole = manifestNow(result)
       await sink.commit(JSON.stringify(whole, null, 1), durable)
       return whole

@@ -7,7 +7,7 @@ import type { LandingStore } from './landing-store.ts'
 /** Also what `export` to a bucket needs. */
 export const bucketClient = '@aws-sdk/client-s3'
 
-/** Neither a disk nor a network is touched before it is needed. The client of buckets is large: it is read from disk by those who have a bucket. */
+/** Touches neither disk nor network yet. The client of buckets is large, so it is loaded only where there is a bucket. */
 export const openLandingStore = async (setting: LandingSetting): Promise<LandingStore> => {
   if (setting.kind === 'folder') return openLandingFolder(setting.folder)
   const load = () => import('./landing-bucket.ts')

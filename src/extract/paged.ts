@@ -1,5 +1,5 @@
-// A walk over pages that proves its own answer: several pages at once, asked for before they are taken, so that the service is kept busy while one is checked;
-// yielded in order, drift seen.
+// Pages through an answer and proves it: several pages are requested ahead, so that the service is kept busy while one is checked; they are yielded in order,
+// and changes in between are found.
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import type { Completeness } from '../core/completeness.ts'
@@ -20,7 +20,7 @@ export interface Page {
   readonly limit?: number | null
   /** The offset the service says it applied. */
   readonly offset: number | null
-  /** What tells each record from every other one, in order; absent where the source cannot tell. */
+  /** A key of each record, in order; absent where the source cannot tell records apart. */
   readonly keys?: readonly string[]
 }
 
@@ -33,14 +33,14 @@ export interface WalkOptions {
   readonly top?: number
   /** Pages asked for at once; twice as many are held in memory. */
   readonly concurrency: number
-  /** What walks over the same endpoint have seen: until a second page came as it was asked for, no page behind it is. Default: offsets are known to count records. */
+  /** Shared by walks over an endpoint: until a second page came as requested, no page behind it is requested. Default: offsets are known to count records. */
   readonly paging?: { isProved: boolean }
   /**
-   * null: the service has no data; only asked of the first page.
-   * @param arrived to be awaited when the answer is here and before it is read: then the next request leaves first
+   * null: the service has no data; only the first page may say so.
+   * @param arrived await it when the answer is here and before it is read: then the next request leaves first
    */
   readonly fetch: (offset: number, limit: number, part: number, arrived: () => Promise<void>) => Promise<Page | null>
-  /** Called where the walk ends too early with each page that is here behind one that is not, in order: it was paid for. */
+  /** Where the walk ends early, called with each page that came behind a missing one, in order: it was paid for. */
   readonly spare?: ((part: Payload) => void) | undefined
 }
 
@@ -49,8 +49,8 @@ export const unstable = (unitKey: string, found: string): EtlError =>
   new EtlError('UNSTABLE', `${unitKey}: ${found} while its pages were read. Nothing was loaded; the next run reads it again.`)
 
 /**
- * Pages from the second on. Asks for the next page whenever one has come, not when it is taken or read: the service is kept busy meanwhile. At
- * most `concurrency` are on their way, and as many again wait to be taken. After a failure nothing more is asked for.
+ * Pages from the second on. Requests the next page as soon as one has come, not when it is taken or read, so that the service is kept busy. At
+ * most `concurrency` are in flight, and as many again wait to be taken. After a failure no more are requested.
  */
 const fetchAhead = ({ unitKey, concurrency, paging, fetch }: WalkOptions, pages: number, size: number, total: number) => {
   const asked = new Map<number, Promise<Page | null>>()
@@ -66,9 +66,9 @@ const fetchAhead = ({ unitKey, concurrency, paging, fetch }: WalkOptions, pages:
         isHere = true
         fill()
       }
-      // The last one asks for what is left: what is asked for may be paid for.
+      // The last page requests only the records that are left: requested records may be paid for.
       const page = fetch(next * size, Math.min(size, total - next * size), next + 1, async () => {
-        // Not within the call that asks for the page.
+        // Not within the call of `fetch`, which must return first.
         await Promise.resolve()
         free()
         await nextTurn()
@@ -76,7 +76,7 @@ const fetchAhead = ({ unitKey, concurrency, paging, fetch }: WalkOptions, pages:
       asked.set(next, page)
       next += 1
       onTheirWay += 1
-      // A page may fail while an earlier one is awaited; who takes it hears of it in its turn.
+      // A page may fail while an earlier one is awaited; `take` throws its error in its turn.
       page.then(free, () => {
         isStopped = true
         free()
@@ -98,7 +98,7 @@ const fetchAhead = ({ unitKey, concurrency, paging, fetch }: WalkOptions, pages:
       if (page === undefined || page === null) throw unstable(unitKey, `page ${index + 1} has no data`)
       return page
     },
-    /** Nothing is asked for any more; when nothing is on its way, the pages that came and were not taken, by index. */
+    /** Stops requesting. Resolves when nothing is in flight, with the pages that came and were not taken, by index. */
     close: async (): Promise<ReadonlyMap<number, Page>> => {
       isStopped = true
       const came = new Map<number, Page>()
@@ -162,7 +162,7 @@ async function* walkUntilShort(
 ): AsyncGenerator<Payload, Completeness, void> {
   yield payload(first, 1)
   let page = first
-  // A first page shorter than asked for is the last one, unless the limit was lowered; where the service does not say, only another look can tell.
+  // A first page shorter than asked for is the last one, unless the limit was lowered; where the service does not say, only another request can tell.
   for (let index = 1; page.records > 0 && page.records >= (page.limit ?? first.records); index += 1) {
     if (index >= options.maxPages)
       throw new EtlError('TOO_LARGE', `${tooManyPages(options, `there are more than ${options.maxPages} pages`)}.`)
@@ -170,7 +170,7 @@ async function* walkUntilShort(
     if (left <= 0) break
     const next = await options.fetch(index * first.records, Math.min(first.records, left), index + 1, nothingBehind)
     if (next === null || next.records === 0) {
-      // Of as many records as a page holds; or of more, where an offset counts pages.
+      // There are exactly as many records as a page holds; or more, where an offset counts pages.
       if (index === 1 && options.paging?.isProved === false && first.records === options.pageSize)
         throw new EtlError(
           'UNUSABLE',
@@ -197,7 +197,7 @@ const completeness = (total: number | null, first?: Page): Completeness => ({
 
 const payload = ({ bytes }: Page, part: number): Payload => ({ format: 'json', part, body: Readable.from([bytes]) })
 
-/** Of the records where they can be told apart: the same ones under another offset are the same page. */
+/** Hashes the keys of the records where there are any: the same records under another offset are the same page. */
 const digest = (page: Page): string =>
   createHash('sha256')
     .update(page.keys === undefined ? page.bytes : page.keys.join('\u0001'))

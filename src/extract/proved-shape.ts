@@ -1,17 +1,17 @@
-// What is wrong in the same way twice is a fact and no moment: when an answer is not asked for again, and when a service is thought broken. Pages are paid for: where
-// it is not known yet whether they come in a shape that can be read, one is asked for and the others wait for it.
+// Decides when an answer is not requested again, since the same fault twice is no accident, and when a service counts as broken. Pages are paid for: until one came in
+// a shape that can be read, one is requested at a time and the others wait for it.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, orAborted } from '../core/clock.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 
-/** To be remembered, or read from the ledger, where words that say what comes next follow it. */
+/** The fault of an error, to be remembered and compared. In the ledger it is followed by words about what happens next. */
 export const faultOf = ({ fault, message }: EtlError): string => redact(fault ?? message)
 
 /** @param before null: nothing was wrong before */
 export const isSameFault = (error: EtlError, before: string | null): boolean => before?.startsWith(faultOf(error)) === true
 
-/** Pages are not paid for again and again. @param seen why not, as a sentence without its stop */
+/** The error that keeps a page from being paid for again and again. @param seen why, as a sentence without its stop */
 export const unusable = (error: EtlError, seen: string): EtlError =>
   new EtlError(
     'UNUSABLE',
@@ -20,7 +20,7 @@ export const unusable = (error: EtlError, seen: string): EtlError =>
     { cause: error, fault: faultOf(error) },
   )
 
-/** Nothing, or half a page, may be a moment's: it is asked for again until it is wrong as it was before. Throws UNUSABLE then. */
+/** No page or half a page may be an accident: requests it again until the same fault comes again. Throws UNUSABLE then. */
 export const untilSameFault = async <T>(ask: () => Promise<T>): Promise<T> => {
   const before: string[] = []
   for (;;) {
@@ -43,7 +43,7 @@ const newShape = () => ({
   last: null as EtlError | null,
   badUntilMs: 0,
   trying: null as Promise<void> | null,
-  /** Runs in which a person asked for one all the same, and which one that was. */
+  /** Runs in which a person forced an attempt, and the unit that had it. */
   forcedBy: new Map<number, ShapeWaiter>(),
 })
 
@@ -51,7 +51,7 @@ const shapes = new Map<string, Shape>()
 
 /** One or two bad answers are their units'; a third one in a row with the same fault is the service's. */
 const enough = 3
-/** Then one more is asked for; where that cannot be read either, after three times as long. */
+/** After this wait one more is requested; if that cannot be read either, after three times as long. */
 const firstWaitMs = 10 * 60_000
 const longestWaitMs = 6 * 3_600_000
 
@@ -60,14 +60,14 @@ interface ShapeWaiter {
   readonly signal: AbortSignal
   /** The unit, for the message. */
   readonly unit: string
-  /** The run in which a person said that it is to be asked for whatever came before; null: no person did. */
+  /** The run in which a person forces this unit; null: no person does. */
   readonly forcedBy: number | null
 }
 
 /**
- * Asks, alone where the shape is not proved; `ask` throws UNUSABLE for an answer that cannot be read, and awaits `letOthers` before it tries again what
- * came to nothing: then another one has the turn. Throws without asking where several units in a row had an answer that cannot be read, all for the same
- * fault, until it is time for another try, or a person forces one: one a run.
+ * Calls `ask`, alone where the shape is not proved. `ask` throws UNUSABLE for an answer that cannot be read, and awaits `letOthers` before a retry, so that
+ * another unit gets the turn. Throws without asking where several units in a row had an answer that cannot be read, all for the same fault, until it is time
+ * for another attempt, or a person forces one: one a run.
  */
 export const inProvedShape = async <T>(
   key: string,
@@ -96,7 +96,7 @@ export const inProvedShape = async <T>(
   }
 }
 
-/** Of those that wait for one try only the first makes the next. @returns ends the turn */
+/** Waits for the turn: of those that wait for one attempt only the first makes the next. @returns ends the turn */
 const takeTurn = async (shape: Shape, waiter: ShapeWaiter): Promise<() => void> => {
   while (!shape.isGood && shape.trying !== null) await orAborted(shape.trying, waiter.signal)
   if (!shape.isGood && waiter.clock.now() < shape.badUntilMs) mayForce(shape, waiter)
@@ -108,7 +108,7 @@ const takeTurn = async (shape: Shape, waiter: ShapeWaiter): Promise<() => void> 
   }
 }
 
-/** Throws where the run was not forced, or another one of it had its try. */
+/** Throws where the run was not forced, or another one of its units had the attempt. */
 const mayForce = (shape: Shape, waiter: ShapeWaiter): void => {
   const { unit, forcedBy } = waiter
   if (forcedBy === null || (shape.forcedBy.get(forcedBy) ?? waiter) !== waiter) throw notAsked(unit, shape)

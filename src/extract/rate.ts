@@ -1,9 +1,9 @@
-// One budget of requests a second for everything that asks with the same key: evenly spaced, in turn, and slower once the service refuses.
+// One budget of requests a second for all requests with the same key: evenly spaced, in turn, and slower once the service refuses.
 import { type Clock, orAborted, steadyTime } from '../core/clock.ts'
 import { type AccountRow, forgivenMs, type LearntPace, rateOf, slowerBy } from '../core/pace.ts'
 import { toldPauseMs } from '../core/waiting.ts'
 
-/** To be told what the service thinks of a request: for how long it refuses more of them; null: it took it. Not where it said nothing. */
+/** Call with the service's verdict on a request: for how long it refuses more of them; null: it took this one. Do not call without an answer. */
 export type Verdict = (refusedForMs: number | null) => void
 
 export type RateBudget = ReturnType<typeof createRateBudget>
@@ -13,20 +13,20 @@ interface RateOptions {
   /** As set: never exceeded, and less from the first answer 429 on. */
   readonly requestsPerSecond: number
   readonly clock: Clock
-  /** Default: in this process, which is the only one that asks. */
+  /** Where all processes count. Default: in this process, as the only one that sends requests. */
   readonly account?: AccountRow | undefined
-  /** Called before a wait of seconds, with its milliseconds and whether the service asked for fewer requests: else the rate is set so. */
+  /** Called before a wait of seconds, with its milliseconds and the reason: the service asked for fewer requests, or (false) the configured rate. */
   readonly onPause?: (ms: number, isAsked: boolean) => void
 }
 
-/** Share of the allowed rate that is used: a request may be held up for the rest of a second without an eleventh in a second of ten. */
+/** Share of the allowed rate that is used, so that a request which was held up is not the eleventh within a second of ten. */
 const usedShare = 0.965
-/** The row is asked no more often than this, for several departures at once where many are allowed. */
+/** The row is asked no more often than this; a high rate reserves several departures at once. */
 const turnsPerSecond = 40
 const secondMs = 1_000
 /** No pause that the service asked for is longer. */
 const longestPauseMs = 60_000
-/** Where at least this share of a second's departures was held back, the budget is used wholly. */
+/** If at least this share of a second's departures had to wait, the budget is fully used. */
 const heldBackShare = 0.5
 
 const isAsked = (learnt: LearntPace | null, configured: number): boolean =>
@@ -35,7 +35,7 @@ const isAsked = (learnt: LearntPace | null, configured: number): boolean =>
 const aged = (learnt: LearntPace | null, ms: number): LearntPace | null =>
   learnt && { ...learnt, changedMsAgo: learnt.changedMsAgo + ms, refusedMsAgo: learnt.refusedMsAgo + ms }
 
-/** Of a process that asks alone. */
+/** The account of a process that shares it with no other. */
 export const ownAccount = (clock: Clock): AccountRow => {
   const now = steadyTime(clock)
   let [nextAt, learntAt] = [0, 0]
@@ -66,7 +66,7 @@ const lastSecond = (now: () => number) => {
       while ((recent[0]?.at ?? at) < at - secondMs) recent.shift()
       recent.push({ at, waited })
     },
-    /** null: the budget held them back. */
+    /** How many requests left; null: the budget was fully used, so their number says nothing. */
     used: (): number | null =>
       recent.filter(({ waited }) => waited).length >= recent.length * heldBackShare ? null : recent.length,
   }
@@ -84,7 +84,7 @@ export const createRateBudget = (options: RateOptions) => {
   let succeededAt: number | null = null
   /** Departures reserved and not used yet. */
   let inHand = { count: 0, nextAt: 0, spacingMs: 0 }
-  /** Refusals on their way to the row, one after the other. No caller waits for them, but a failure is thrown to the next that asks. */
+  /** Refusals that are being written to the row, one at a time. No caller waits for them, but a failure is thrown to the next one that reserves. */
   let telling: Promise<unknown> = Promise.resolve()
   const { left, used } = lastSecond(now)
 
@@ -105,7 +105,7 @@ export const createRateBudget = (options: RateOptions) => {
     keep(turn.learnt)
     inHand = { count, nextAt: now() + Math.max(0, turn.waitMs), spacingMs }
   }
-  /** Departures that are over are not made up for: that would be a burst. */
+  /** Missed departures are not made up for: that would be a burst. */
   const dropMissed = (): void => {
     const { count, nextAt, spacingMs } = inHand
     const missed = count === 0 ? 0 : Math.min(count, Math.max(0, Math.ceil((now() - forgivenMs - nextAt) / spacingMs)))
@@ -114,7 +114,7 @@ export const createRateBudget = (options: RateOptions) => {
   const refused = (leftAt: number, pauseMs: number): void => {
     const succeededMsAgo = succeededAt === null ? null : now() - succeededAt
     const refusal = { leftMsAgo: now() - leftAt, succeededMsAgo, perSecond: used(), configured }
-    // Here at once; what the others know besides comes with the answer.
+    // Applied here at once; what other processes have learned comes with the reply.
     keep(slowerBy(current(), refusal))
     inHand = { ...inHand, count: 0 }
     telling = telling.then(() => account.refused(refusal, pauseMs)).then(keep)
@@ -149,7 +149,7 @@ interface Waiting<T> {
   readonly settle: PromiseWithResolvers<T>
 }
 
-/** One departs at a time: of each lane in turn, however many any of them has waiting, so that a small run is small beside a large one. */
+/** One departure at a time, from each lane in turn, however many requests a lane has waiting: so a large run does not hold up a small one. */
 const inTurn = <T>(depart: (signal: AbortSignal) => Promise<T>): ((signal: AbortSignal, lane: string) => Promise<T>) => {
   /** In the order of their turns: a lane that was served goes to the end. */
   const lanes = new Map<string, Waiting<T>[]>()

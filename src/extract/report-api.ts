@@ -47,7 +47,7 @@ export interface ReportApi {
   status(reportId: string): Promise<ReportStatus | null>
   /** Its own list of reports, those made since then; null: it offers none. */
   listed(sinceMs: number): Promise<readonly ListedReport[] | null>
-  /** What it means that the service rejects a report which it took, for free. `ask again`: another job is to, from `notBefore` on. */
+  /** The error for a report that the service took and then rejects for free. `ask again`: another job requests it, from `notBefore` on. */
   rejection(status: ReportStatus): Promise<EtlError>
   /** Asks for the free retry; false where the service has none. */
   retry(reportId: string): Promise<boolean>
@@ -58,7 +58,7 @@ export interface ReportOptions {
   readonly unitKey: string
   readonly limits: Limits
   readonly policy: ReportPolicy
-  /** The person who started the run allows submissions again whose answer was lost: then REPORT_UNCERTAIN says so in `context.askAgain`. */
+  /** The person who started the run allows submitting again where an answer was lost: then REPORT_UNCERTAIN is followed by `ask again`. */
   readonly resubmitUncertain: boolean
 }
 

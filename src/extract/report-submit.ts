@@ -1,5 +1,5 @@
-// Buying a report: what there is already, or one submission whose intent and id are on record. One whose answer was lost is searched for in the service's
-// own list by what was asked for and when.
+// Buys a report: takes the one that the job has, or submits once, with intent and id on record. A submission whose answer was lost is searched for in the
+// service's own list, by its request and its time.
 import { createHash } from 'node:crypto'
 import { isRecord } from '../core/json.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
@@ -19,7 +19,7 @@ export interface LostSubmission {
 /** How far apart the service's clock and ours may be, and how late it may begin a report. */
 const apartMs = 10 * 60_000
 
-/** Whether a report listed as of then may be the one. */
+/** From when on the service's list may have the lost report. */
 export const listedSince = ({ sentAtMs }: LostSubmission): number => sentAtMs - apartMs
 
 /** When it was submitted, by the clock of this machine. */
@@ -64,7 +64,7 @@ const canonical = (value: unknown): string => {
   return `{${entries.sort().join()}}`
 }
 
-/** The report there is, or a new one where nothing was asked for yet: a job submits once. */
+/** The report that the job has, or a new one where nothing was submitted yet: a job submits once. */
 export const openReport = async (buying: Buying): Promise<ReportRecord> => {
   const { api, context, options } = buying
   const { report } = context
@@ -81,7 +81,7 @@ export const openReport = async (buying: Buying): Promise<ReportRecord> => {
   return current
 }
 
-/** The service's own list is asked before anybody decides. Throws REPORT_UNCERTAIN where it does not tell; then nothing is sent again unseen. */
+/** Searches the service's own list before anybody decides. Throws REPORT_UNCERTAIN where it shows no report; where it cannot be read nothing is sent again. */
 const foundAgain = async (buying: Buying, current: ReportRecord): Promise<ReportRecord> => {
   const { api, context, options } = buying
   const { report, clock } = context
@@ -95,11 +95,11 @@ const foundAgain = async (buying: Buying, current: ReportRecord): Promise<Report
   return writeDownId(buying, found, null)
 }
 
-/** What the list tells; an entry whose id is none says nothing. */
+/** The service's list, without entries whose id is not valid. */
 const listedOf = async (api: ReportApi, sinceMs: number): Promise<readonly ListedReport[]> =>
   ((await api.listed(sinceMs)) ?? []).filter(({ reportId }) => isReportId(reportId))
 
-/** Those that no job of the account has. */
+/** Listed reports that no job of the account has. */
 const unknownTo = async (report: ReportMemo, listed: readonly ListedReport[]): Promise<readonly ListedReport[]> => {
   const unknown = new Set(await report.unknown(listed.map(({ reportId }) => reportId)))
   return listed.filter(({ reportId }) => unknown.has(reportId))
@@ -146,7 +146,7 @@ const submit = async (buying: Buying): Promise<ReportRecord> => {
   return writeDownId(buying, reportId, word)
 }
 
-/** A restored ledger asks the service's own list for what it may have forgotten; null: nothing. Throws where the list cannot be read: nothing is bought unseen. */
+/** A restored ledger searches the service's own list for a report that it may have lost; null: none. Throws where the list cannot be read: nothing is bought then. */
 const boughtBefore = async ({ api, context: { report, clock } }: Buying): Promise<string | null> => {
   const span = await report.forgotten()
   if (span === null) return null
@@ -166,22 +166,22 @@ const adoptFound = async (buying: Buying, reportId: string): Promise<ReportRecor
   return record
 }
 
-/** What the service says of a request it certainly did not take, and would say again of the same one. */
+/** With these codes the service certainly did not take the request, and would refuse the same one again. */
 const certainCodes: ReadonlySet<string> = new Set(['BAD_REQUEST', 'NOT_PUBLISHED', 'NO_CAPABILITY', 'TOO_LARGE'])
 
-/** A service that does not take a request for what it asks answers with these; any other status is about the path, the key or the moment. */
+/** With these statuses a service refuses the content of a request; any other status is about the path, the key or the moment. */
 export const aboutContent = new Set<number | null>([null, 400, 413, 422])
 
-/** What the service certainly did not take for what it asks for: smaller reports find out which part it was. */
+/** Has a request split that the service certainly refused for its content: smaller reports find out which part it was. */
 export const refusedAsWhole = (error: unknown): unknown => {
-  // A source that knows says it itself.
+  // The source has decided already what follows.
   if (!isEtlError(error) || error.follows !== null) return error
   if (!certainCodes.has(error.code) || !aboutContent.has(error.status)) return error
   const about = error.code === 'TOO_LARGE' ? 'size' : error.code === 'NOT_PUBLISHED' ? 'dates' : 'values'
   return error.with(error.message, { follows: { next: 'split', about } })
 }
 
-/** Waits between tries to write down an id: half a minute in all. */
+/** Pauses between attempts to record an id: half a minute in all. */
 const writePausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
 
 /** The id is paid for: neither a database that is just restarting nor another process that took the job over must lose it. Returns what is on record then. */
@@ -202,7 +202,7 @@ const writeDownId = async (buying: Buying, reportId: string, word: string | null
       const pause = writePausesMs[attempt]
       log.error({ report_id: reportId, error: messageOf(error) }, 'the id of a submitted report is not on record yet')
       if (error === leftBehind) throw stillWritten(unitKey, reportId)
-      // What the ledger refuses it refuses again, and so do all later tries.
+      // What the ledger refuses once it refuses at every attempt.
       if (pause === undefined || (isEtlError(error) && error.code === 'INTERNAL')) throw notKept(error, unitKey, reportId)
       // Not stopped by the signal: to leave now would lose what was bought.
       await clock.sleep(pause)
@@ -219,7 +219,7 @@ const stillWritten = (unitKey: string, reportId: string): EtlError =>
     `${unitKey}: report ${reportId} was bought; another session locks its row. The id is noted beside the landings, and put on record once that session ends, by the database or by the next command.`,
   )
 
-/** The service has made it before, for another job. */
+/** The service gave a report that it had made before, for another job. */
 const taken = (message: string, unitKey: string, notBefore: number): EtlError =>
   new EtlError('REPORT_PENDING', `${unitKey}: ${message}`, {
     notBefore,
@@ -233,7 +233,7 @@ const notKept = (cause: unknown, unitKey: string, reportId: string): EtlError =>
     { cause },
   )
 
-/** What cannot stand in an address, a file's name or a table is no id; it is not repeated anywhere. */
+/** An id must fit into an address, the name of a file and a table. A text that does not is repeated nowhere. */
 const noId = (text: string): EtlError =>
   new EtlError(
     'BAD_RESPONSE',

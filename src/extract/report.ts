@@ -28,7 +28,7 @@ const maxFreeRetries = 3
 const settleMs = 10 * 60_000
 /** A report past its deadline is polled again by the next run. */
 const laterMs = 24 * 3_600_000
-/** Refused downloads leave out the quick first looks. */
+/** A refused download skips the quick first polls. */
 const looksBeforeRefusal = 3
 
 /** Goes as far as it can without waiting: throws REPORT_PENDING with `notBefore` when the service is not done. */
@@ -46,7 +46,7 @@ const pending = (message: string, notBefore: number, final = false): EtlError =>
 const waitForPoll = async (buying: Buying, record: ReportRecord): Promise<void> => {
   const { context, options } = buying
   if (record.state === 'downloaded') return
-  // A service that has the report at hand says the final word at once.
+  // A service that has the report already answers with the final status at once.
   if (record.polls === 0 && record.statusWord !== null && foldStatus(record.statusWord) === 'done') return
   const isFirst = record.polls === 0 && record.retries === 0 && record.state === 'submitted'
   const waitMs = record.nextPollInMs ?? (isFirst ? firstPollMs : 0)
@@ -57,7 +57,7 @@ const waitForPoll = async (buying: Buying, record: ReportRecord): Promise<void> 
   throw pending(`${options.unitKey}: report ${record.reportId} ${what}.`, context.clock.now() + waitMs)
 }
 
-/** A clock that was ahead noted it. */
+/** Whether the recorded wait is longer than any: a clock that was ahead recorded it. */
 const isBeyondAny = async ({ context: { report }, options }: Buying, waitMs: number): Promise<boolean> =>
   waitMs > options.limits.pollMaxMs * mostSpread && waitMs > (await report.fairPauseMs()) * mostSpread
 
@@ -83,7 +83,7 @@ const follow = async (buying: Buying, record: ReportRecord): Promise<FinishedRep
   return { stream: await open(0), names: files.map(({ name }) => name), open, ...told }
 }
 
-/** null: the service names none, or none that can be read, which is said. */
+/** null: the service names no bill, or one that cannot be read, of which people are told. */
 const billOf = ({ context, options }: Buying, { reportId, state }: ReportRecord, { usedQuota }: ReportStatus): number | null => {
   const bill = readableBill(usedQuota)
   if (usedQuota !== null && bill === null && state !== 'ready')
@@ -93,7 +93,7 @@ const billOf = ({ context, options }: Buying, { reportId, state }: ReportRecord,
 
 const isOverdue = ({ deadlineInMs }: ReportRecord): boolean => deadlineInMs !== null && deadlineInMs < 0
 
-/** Past its deadline the next run goes on. Always throws. */
+/** Leaves a report past its deadline to the next run. Always throws. */
 const leave = async ({ context }: Buying, word: string, message: string): Promise<never> => {
   await context.report.polled({ statusWord: word, nextPollInMs: 0 })
   throw pending(message, context.clock.now() + laterMs, true)
@@ -145,10 +145,10 @@ const notMade = async (buying: Buying, record: ReportRecord, status: ReportStatu
   }
   const usedQuota = billOf(buying, record, status)
   await context.report.failed(phase, { statusWord: word, usedQuota, message: `${word}${detail}` })
-  // Rejected, and free by the service's own word, it is a refusal that came late (69): its parts find out what of it was meant.
+  // A report that was rejected and, as the service says, cost nothing was refused late (69): its parts find out which part was meant.
   const refusal = phase === 'rejected' && usedQuota === 0 ? await api.rejection(status) : null
   if (refusal?.follows?.next === 'ask again') throw refusal
-  // The same words for every part: no id.
+  // Without the id, so that the message is the same for every part.
   const said = phase === 'rejected' ? 'the report' : `report ${reportId}${phase === 'expired' ? ' any more' : ''}`
   const { code, what, next } = unmade[phase]
   const message = `${options.unitKey}: the service ${what} ${said} ('${word}'${detail}). ${next}`
@@ -167,15 +167,15 @@ const unmade = {
 } as const
 
 /**
- * Links expire, hosts refuse for a while: a download that is refused, in whichever way, is asked for with a fresh link, once at once and then as
- * often as an open report is. The report was paid for, so that nothing but the service's own word ends it. @param place of the file
+ * Links expire, and hosts refuse for a while: a download that was refused is repeated with a fresh link, once at once and then as often as an open
+ * report is polled. The report was paid for, so only the service's own status ends it. @param place of the file
  */
 const openDownload = async (buying: Buying, record: ReportRecord, reportId: string, before: ReportStatus, place: number) => {
   const { api, context } = buying
   const first = await context.http.download(filesOf(before)[place]?.url ?? '')
   if (first.status === 200) return first
   const status = await api.status(reportId)
-  // What became of it meanwhile is said by the next poll.
+  // Where the report is not done any more, the next poll tells why.
   const fresh =
     status !== null && foldStatus(status.word) === 'done' ? fileAgain(buying, reportId, before, status, place) : undefined
   const second = fresh === undefined ? null : await context.http.download(fresh.url)
@@ -183,7 +183,7 @@ const openDownload = async (buying: Buying, record: ReportRecord, reportId: stri
   return refused(buying, record, status?.word ?? before.word, second?.status ?? first.status)
 }
 
-/** Where the file lies now; undefined: nowhere. Throws BAD_RESPONSE where the report is another one by now: files of two of them are no answer. */
+/** The file's link now; undefined: there is none. Throws BAD_RESPONSE where the report has changed: files of two reports are no answer. */
 const fileAgain = (
   { options }: Buying,
   reportId: string,
@@ -208,11 +208,11 @@ const fileAgain = (
   return isNamed ? files.find(({ name }) => name === former[place]) : files[place]
 }
 
-/** Where both say something. */
+/** Whether both have a value and the values differ. */
 const differ = (before: unknown, now: unknown): boolean =>
   before != null && now != null && before !== '' && now !== '' && before !== now
 
-/** Puts it off. */
+/** Puts the download off. Always throws. */
 const refused = async (buying: Buying, record: ReportRecord, word: string, found: number): Promise<never> => {
   const { context, options } = buying
   const about = `${options.unitKey}: the download of report ${record.reportId} is refused (${found})`

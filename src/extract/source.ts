@@ -19,23 +19,23 @@ export interface SourceContext {
   readonly signal: AbortSignal
   /** Where the service may tell that this job's report has changed its state; a secret. null: none. */
   readonly reportHook: Secret | null
-  /** Submissions whose answer was lost may be sent again in this run: by a new job, which names this one. */
+  /** Whether submissions whose answer was lost may be sent again in this run: by a new job, which names this one. */
   readonly resubmitUncertain: boolean
   /** The run in which a person forces this job. */
   readonly forcedBy?: number | null
-  /** Takes a part that came and was paid for though one before it is missing, where `extract` ends too early: it is kept with those that were yielded. */
+  /** Where `extract` ends early, takes a part that was paid for and came behind a missing one: it is kept with those that were yielded. */
   readonly spare?: ((part: Payload) => void) | undefined
   /** Tells people at the run something that is no failure. */
   notice(code: string, message: string): void
 }
 
-/** Enough to look, not to buy: a probe or an estimate has no report to remember. */
+/** Enough for a probe or an estimate, which buys nothing and has no report to remember. */
 export type LookContext = Pick<SourceContext, 'http' | 'log' | 'clock' | 'signal' | 'forcedBy'>
 
 /** What a source is asked for. */
 export interface ExtractRequest {
   readonly definition: Definition
-  /** What is asked for in one go: one value or several of each dimension, one window or several. A walk asks for one unit. */
+  /** What one job requests: one value or several of each dimension, one window or several. A walk requests one unit. */
   readonly box: Box
 }
 
@@ -46,10 +46,10 @@ export interface Estimate {
   readonly quota: number | null
 }
 
-/** What is left of an account by the service's own books; null: it does not say. */
+/** The balance of an account, by the service's own count; null: it does not say. */
 export interface Meter {
   readonly requests: number | null
-  /** For reports; the same number where both are paid from one purse. */
+  /** For reports; the same number where both share one balance. */
   readonly credits: number | null
 }
 
@@ -60,7 +60,7 @@ export interface Source extends SourceSpec {
    * Throws EtlError; `REPORT_PENDING` with `notBefore` means "not yet" and costs no attempt; `UNSTABLE` asks for another walk.
    */
   extract(request: ExtractRequest, context: SourceContext): AsyncGenerator<Payload, Completeness, void>
-  /** A free or one-record look whether anything changed since the fingerprint was taken; null where there is no such way. */
+  /** A free or one-record request that tells whether anything changed since the fingerprint was taken; null: there is no such way. */
   probe?(request: ExtractRequest, context: LookContext): Promise<Fingerprint | null>
   /** The service's own list of the account's reports, those made since then (milliseconds since the epoch); null: it offers none. */
   listReports?(context: LookContext, sinceMs: number): Promise<readonly ListedReport[] | null>

@@ -12,8 +12,8 @@ const changedPercent = 20
 /** Below this any plan will do. */
 const fewRows = 1_000
 /**
- * Parents are sampled lightly, 300 rows for each: their months have statistics of their own. A page that is read for the first time after a load
- * is also written, to the log of changes, too.
+ * Parents are sampled lightly, 300 rows for each step of the target: their months have statistics of their own. A page that is read for the first
+ * time after a load is also written, and so is the write-ahead log.
  */
 const parentTarget = 10
 /** A statistic is not worth making a load or a reader wait. */

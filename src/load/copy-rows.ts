@@ -1,4 +1,4 @@
-// Rows to PostgreSQL as a COPY, at the pace at which it takes them.
+// Writes rows to PostgreSQL as a COPY, at the pace at which it takes them.
 import { once } from 'node:events'
 import { copyInto } from '../db/connect.ts'
 import type { Session } from '../db/session.ts'
@@ -10,7 +10,7 @@ export interface RowsChunk {
 }
 
 /**
- * How many rows the server says it wrote. Throws what reading the chunks or writing them throws.
+ * Returns how many rows the server says it wrote. Throws what reading the chunks or writing them throws.
  * @param target quoted name of the table @param columns quoted names in the order of the cells
  */
 export const copyRows = async (
@@ -19,7 +19,7 @@ export const copyRows = async (
   chunks: AsyncIterable<RowsChunk>,
 ): Promise<number> => {
   const copy = copyInto(client, `copy ${target} (${columns.map((name) => `"${name}"`).join(', ')}) from stdin`)
-  // The driver lets go of a connection that dies; only the first error says why.
+  // When a connection dies, only the first error says why.
   let broken: unknown = null
   const finished = new Promise<void>((resolve, reject) => {
     copy.once('finish', resolve)

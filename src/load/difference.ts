@@ -1,4 +1,4 @@
-// An answer beside what is loaded: its rows in a table of the load's transaction, joined once by key; only what differs is written.
+// Compares an answer with the loaded rows: its rows are in a table of the load's transaction, joined once by key; only differences are written.
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
@@ -32,16 +32,16 @@ import {
 /** Rows of an answer, or of a part of it, with `_unit_id`. */
 export type Beside = Awaited<ReturnType<typeof openBeside>>
 
-/** Fewer rows are compared in less time than it takes to count them for the planner. */
+/** Up to so many rows the comparison takes less time than an `analyze`. */
 const largeRows = 5_000
 
 const columnsOf = (definition: Definition): string =>
   [...copiedColumns(definition).map(({ name, type }) => `"${name}" ${type}`), '_unit_id bigint'].join(', ')
 
 /**
- * Unlogged, since the server reads such a table with several workers at once, and gone with the transaction: a dump or a reader never meets it. For a tiny
- * answer the session's own temporary table is there already, empty. `name`: quoted, with its schema. @param isNumbered rows bear their place in the answer as
- * `_n`, from 1
+ * The table is unlogged, since PostgreSQL reads such a table with several workers at once, and ends with the transaction, so that no dump and no reader sees it.
+ * A tiny answer uses the session's own temporary table, which is there already, empty. `name`: quoted, with its schema. @param isNumbered rows have their place
+ * in the answer as `_n`, from 1
  */
 export const openBeside = async (
   session: Session,
@@ -68,8 +68,8 @@ export const closeBeside = async ({ kysely }: Session, { name }: Beside): Promis
 }
 
 /**
- * Rows are looked up on a disk without a head to move, and a large join is worth several workers, since the process waits for it; their usual price would
- * be asked for rows that the join only compares. Merging sorts both sides first, which a hash does not.
+ * Planner settings of the comparison. Disks seek at little cost. The process waits for a large join, so several workers are worth it; the usual cost of a row
+ * that a worker hands over would count rows which the join only compares. A merge join sorts both sides first, a hash join does not.
  */
 const joinSettings = {
   work_mem: '256MB',
@@ -90,8 +90,8 @@ export const prepareBeside = async ({ kysely }: Session, { table }: Beside, rows
 }
 
 /**
- * The beginning of a load's transaction: rows written in it bear the run. Whether anything of the scope is loaded or has ended.
- * @param looks false: not needed
+ * Begins a load's transaction: rows written in it bear the run. Returns whether any row of the scope is loaded or has ended.
+ * @param looks false: not checked
  */
 export const beginLoad = async (
   { kysely }: Session,
@@ -117,10 +117,10 @@ export const loadedRows = async ({ kysely }: Session, definition: Definition, sc
     select t._unit_id as unit_id, count(*) as n, max(t._loaded_at)::text as newest from ${dataTable(definition)} t
     where ${inScope(definition, scope, 't')} group by 1`
   return {
-    /** Odd numbers included. */
+    /** Includes numbers that are no units of the answer. */
     byUnit: new Map(rows.map((row) => [Number(row.unit_id), Number(row.n)])),
     rows: rows.reduce((sum, row) => sum + Number(row.n), 0),
-    /** Moment that one of them bears. */
+    /** The newest moment that one of these rows bears; null: there are no rows. */
     newest: rows.reduce<string | null>(
       (newest, row) => (newest === null || (row.newest ?? '') > newest ? row.newest : newest),
       null,
@@ -129,8 +129,8 @@ export const loadedRows = async ({ kysely }: Session, definition: Definition, sc
 }
 
 /**
- * The load's moment, ISO time: later than every row it replaces and than any end, even if the clock stands still or goes back; and whether keys of the scope have
- * ended revisions, which go on. @param after moments it must follow; null: there is none
+ * The load's moment, ISO time: later than every row that it replaces and than any ended revision, even if the clock stands still or goes back. Also whether keys
+ * of the scope have ended revisions, whose numbers continue. @param after moments it must follow; null: there is none
  */
 export const momentOf = async (
   { kysely }: Session,
@@ -147,7 +147,7 @@ export const momentOf = async (
   return { loadedAt: row.at, hasHistory: row.has_history }
 }
 
-/** Keys whose rows must not end, because the answer has a record of them that could not be loaded. Of the transaction. */
+/** Table of the transaction: keys whose rows must not end, because the answer has a record of them that could not be loaded. */
 const protectedTable = sql.raw('pg_temp."protected"')
 
 /** Fills the table of protected keys; false where there is none. @param keys parsed key columns, in key order */
@@ -241,7 +241,7 @@ const findDifference = async (comparison: Comparison) => {
     ? sql`exists (select 1 from ${protectedTable} p where ${sameKey(definition, 'p', 't')})`
     : sql`false`
   const came = sql`(select true as _came, b.* from ${cameOf(comparison)} b)`
-  // A row that somebody gave another unit's number is the answer's by its key.
+  // A row whose number somebody changed to another unit's still belongs to the answer by its key.
   const isLeftOut = sql`t._unit_id = any(${scope.leftOut.map(String)}::bigint[])`
   await sql`
     create temporary table ${sql.raw('"difference"')} on commit drop as
@@ -303,7 +303,7 @@ const pastOf = ({ definition, scope }: Comparison): RawBuilder<unknown> => {
     from ${historyTable(definition)} h where ${amongValues(definition, scope, 'h')} ${inAnswer.length === 0 ? sql`` : sql`group by ${names(inAnswer)}`})`
 }
 
-/** A row that somebody put in by hand begins with revision 1: where its key has ended revisions, it goes on behind them. */
+/** A row that somebody put in by hand has revision 1: where its key has ended revisions, it gets the next number. */
 const continueRevisions = async (comparison: Comparison): Promise<void> => {
   const { definition, scope, session } = comparison
   await sql`update ${dataTable(definition)} t set _revision = past.revision + 1, _loaded_at = greatest(t._loaded_at, past.ended)
@@ -313,7 +313,7 @@ const continueRevisions = async (comparison: Comparison): Promise<void> => {
   )
 }
 
-/** Rows whose key is not loaded. One that ended and comes back goes on with its revisions. */
+/** Inserts rows whose key is not loaded. A key that ended and comes back continues its revisions. */
 const insertFrom = async (comparison: Comparison, rows: RawBuilder<unknown>): Promise<RowsByUnit> => {
   const { definition, moment, session, runId } = comparison
   const past = moment.hasHistory ? sql`left join ${pastOf(comparison)} past on ${sameKey(definition, 'past', 'd')}` : sql``
@@ -333,7 +333,7 @@ const historyNames = (definition: Definition): RawBuilder<unknown> =>
 const historyValues = (comparison: Comparison): RawBuilder<unknown> =>
   sql`${names(comparison.definition.columns)}, ${lineageNames}, _loaded_at, ${stamp(comparison)}, ${comparison.runId}::bigint`
 
-/** Lists of values would be gone through for each row that is looked up by its key: the planner would rather read the whole month. */
+/** Leaves out lists of values: they would be checked for each row that is looked up by its key, so the planner would rather read the whole month. */
 const isDifferent = ({ definition, scope: { window, slice } }: Comparison, kind: Kind): RawBuilder<unknown> => {
   const ones = Object.fromEntries(Object.entries(slice).filter(([, value]) => typeof value === 'string'))
   return sql`d._kind = ${kind} and ${sameKey(definition, 'd', 't')} and ${amongValues(definition, { window, slice: ones }, 't')}`

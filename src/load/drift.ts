@@ -1,4 +1,4 @@
-// The columns, keys and indexes that tables of `data` have, against their definitions: every difference by name, with the remedy.
+// Compares columns, keys and indexes of the tables in `data` with their definitions: names each difference and how to fix it.
 import { docPage } from '../core/shipped.ts'
 import { columnTypes } from '../core/column-types.ts'
 import type { DimensionTable } from '../core/dimension-table.ts'
@@ -40,7 +40,7 @@ const missingDimensions = async (db: Db, definitions: readonly Definition[]): Pr
   return new Set((await missingRelations(db, [...names])).map((name) => name.slice('bi.'.length)))
 }
 
-/** `is_whole`: false while a month lacks its part of it. One more than asked for is somebody's own and left alone. */
+/** `is_whole`: false while a month lacks its part of the index. An index that no definition asks for is somebody's own and left alone. */
 type LiveIndex = Texts<'table'> & Lists<Texts<'columns' | 'include'>> & Flags<'is_whole'>
 
 /** Plain ascending b-trees of the tables of `data`, by table. */
@@ -69,14 +69,14 @@ const missingIndexes = ({ indexes }: Definition, live: readonly LiveIndex[]): st
       : [`has no index ${shown}, which the definition asks for; add it in a migration, or take it out of the definition.`]
   })
 
-/** Whether an index answers what another one was asked for. */
+/** Whether an existing index serves the queries of a wanted one. */
 export const serves = (live: TableIndex, wanted: TableIndex): boolean =>
   live.columns.join() === wanted.columns.join() && wanted.include.every((name) => live.include.includes(name))
 
 /** One way in which a table is not as its definition says. */
 export type Difference = ReturnType<typeof differenceOf>
 
-/** @param level warning: questions take longer, or it is somebody's own; no row would be wrong */
+/** @param level warning: queries take longer, or the difference is somebody's own; no row would be wrong */
 const differenceOf = (
   { pipeline }: Definition,
   table: string,
@@ -90,7 +90,7 @@ const lineageOfHistory = {
   ...{ _valid_from: 'timestamp with time zone', _valid_to: 'timestamp with time zone', _ended_run_id: 'bigint' },
 }
 
-/** One question to the catalog for all definitions. Empty: everything is as defined. */
+/** Reads the catalog once for all definitions. Empty: everything is as defined. */
 export const compareTables = async (db: Db, definitions: readonly Definition[]): Promise<Difference[]> => {
   const tables = definitions.flatMap((definition) => [tableName(definition), `${tableName(definition)}_history`])
   if (tables.length === 0) return []
@@ -117,7 +117,7 @@ export const compareTables = async (db: Db, definitions: readonly Definition[]):
   })
 }
 
-/** What is the same in all rows of a load is not sent with them. */
+/** Values that are the same in all rows of a load are not sent with them. */
 const defaults: Readonly<Record<string, string>> = {
   _run_id: `current_setting('millrace.run_id')::bigint`,
   _revision: '1',
@@ -176,7 +176,7 @@ const compare = (
   ]
 }
 
-/** What a definition had both tables have; one that a single table has, and that takes rows without a value, somebody added for themselves: loads leave it alone. */
+/** A column that a definition once had is in both tables. One in a single table, which takes rows without a value, somebody added: loads leave it alone. */
 const undefinedColumn = (definition: Definition, column: LiveColumn, live: readonly LiveColumn[]): Difference => {
   const { table, name } = column
   const pair = [tableName(definition), `${tableName(definition)}_history`]
@@ -221,7 +221,7 @@ const tablesOf = (definition: Definition) => {
   ]
 }
 
-/** Throws TABLE_DRIFT naming each table that no migration creates, and what writes one; then those that an applied migration made, and are not there. */
+/** Throws TABLE_DRIFT naming each table that no migration creates, and how to write one; else each that an applied migration made and that is gone. */
 export const assertTablesMade = async (
   database: Database,
   definitions: readonly Definition[],
@@ -237,7 +237,7 @@ export const assertTablesMade = async (
   const dropped: string[] = []
   for (const { schema, table, name, pipeline } of needed.filter((one) => missing.includes(`${one.schema}.${one.name}`))) {
     const creating = await migrationsCreating(schema, table, { folders })
-    // One that is to come may make it again.
+    // A pending migration may make it again.
     const isGone = creating.length > 0 && creating.every((one) => applied.includes(one))
     if (isGone) dropped.push(`  ${schema}.${name}, which migration ${creating.join(', ')} made, was dropped.`)
     else if (creating.length === 0 && name === table)
@@ -268,7 +268,7 @@ const restoreIt = `Restore it from a backup (${docPage('restore.md')}), or begin
 
 export type TableChanges = Awaited<ReturnType<typeof tableChanges>>
 
-/** What the next migration brings, and what none can. Empty where the table is as defined. Throws TABLE_DRIFT where it was dropped. */
+/** What the next migration can bring, and what no migration can. Empty where the table is as defined. Throws TABLE_DRIFT where it was dropped. */
 export const tableChanges = async (db: Db, definition: Definition) => {
   const table = tableName(definition)
   const columns = await liveColumns(db, [table, `${table}_history`])

@@ -1,4 +1,4 @@
-// Keys that come twice in one answer: identical rows collapse, conflicting ones leave the table beside altogether. Looked for by careful loads alone.
+// Keys that come twice in one answer: of identical rows one stays, conflicting rows all leave the table beside. Only careful loads look for them.
 import { columnTypes } from '../core/column-types.ts'
 import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
@@ -20,7 +20,7 @@ export const noneRepeated: Repeated = {
 
 type Found = Counts<'unit_id' | 'rows' | 'filled'> & Maybe<Counts<'n'>> & Flags<'conflicts' | 'first'> & Lists<Texts<'key'>>
 
-/** Finds them and takes them out of the table, but for the first of identical rows; and with them all rows of units that the job is not for. */
+/** Finds and removes them, except the first of identical rows; then removes all rows of units that the job is not for. */
 export const removeRepeated = async ({ kysely }: Session, definition: Definition, { table }: Beside) => {
   const inAnswer = parsedKey(definition)
   const measures = measureColumns(definition).filter((column) => column.origin === 'response')
@@ -54,7 +54,7 @@ export const removeRepeated = async ({ kysely }: Session, definition: Definition
     duplicates: new Map(twins.map((row) => [Number(row.unit_id), Number(row.rows)])),
     /** Rows that share a key and differ, of which none is loaded: place among those of the answer, from 1; unit, 0: the job is not for it; parsed key columns, in key order. */
     conflicts: conflicts.map((row) => ({ ordinal: Number(row.n), unitId: Number(row.unit_id), key: row.key })),
-    /** That they share. */
+    /** How many keys they share. */
     conflictingKeys: conflicts.filter(({ first }) => first).length,
     /** Values of measures: in the duplicates, and in all but the first of rows that conflict. */
     filled: { duplicates: filledOf(twins), conflicts: filledOf(conflicts.filter(({ first }) => !first)) },

@@ -1,4 +1,4 @@
-// By how much figures changed that an answer changes, worked out of the rows that a load compares and writes anyway: nothing is read for it.
+// How much an answer changes figures, computed from the rows that a load compares and writes anyway: nothing is read for it.
 import { type RawBuilder, sql } from 'kysely'
 import { columnTypes } from '../core/column-types.ts'
 import type { Column, Definition } from '../core/types.ts'
@@ -17,7 +17,7 @@ export type ChangesByUnit = ReadonlyMap<number, ReadonlyMap<string, FigureChange
 const figuresOf = (definition: Definition): readonly Column[] =>
   measureColumns(definition).filter(({ type }) => columnTypes[type].isNumber)
 
-/** Of so many rows of an answer changes are worked out; of more, of so many drawn by lot. The rest of a load compares no numbers. */
+/** Changes are computed for up to so many rows of an answer; of a larger one, for a random sample of so many. */
 const drawnRows = 20_000
 
 /** A part of the rows, from 0 to 1. @param rows of the answer */
@@ -41,7 +41,7 @@ export const sumOfChanges = (definition: Definition, column: string): RawBuilder
     }),
   )}]::float8[]`
 
-/** Of all rows, as those drawn have it. @param sums as `sumOfChanges` has them @param rows of the answer */
+/** Scales the sums of the sample up to all rows. @param sums as `sumOfChanges` has them @param rows of the answer */
 export const readChanges = (
   definition: Definition,
   sums: readonly (number | null)[],

@@ -1,17 +1,17 @@
-// Dimension tables: every value that facts speak of is added in the transaction that brings it. Which tables there are, the definition says.
+// Adds every new value of the facts to the dimension tables, in the transaction that brings it. The definition names the tables.
 import { type RawBuilder, sql } from 'kysely'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { executePrepared } from '../db/typed-row.ts'
 
-/** Whose values are new. */
+/** What may bring new values. */
 interface NewValues {
   /** Values of each dimension that the loaded units have. */
   readonly slice: ReadonlyMap<string, readonly string[]>
   /** The rows that were inserted, or more of the same units. */
   readonly rows: RawBuilder<unknown>
-  /** Whether they are a tiny unit's, of which many more may follow: the statement is kept. */
+  /** Whether they are a tiny unit's, of which many more may follow: then the statement is prepared. */
   readonly isTiny?: boolean
 }
 

@@ -15,8 +15,8 @@ const partitionName = (definition: Definition, month: IsoDate): string =>
   `${tableName(definition)}_p${month.slice(0, 7).replace('-', '')}`
 
 /**
- * A question is answered from an index alone only where autovacuum has been since the last load. Its defaults wait for a fifth of the month;
- * here it follows each load that is worth it. Pages it has seen and that did not change cost it nothing.
+ * PostgreSQL answers a query from an index alone only where autovacuum ran since the last load. By default autovacuum waits for a fifth of the
+ * month; here it follows each load that is worth it. It skips pages that it has seen and that did not change.
  */
 const withCleaning = sql.raw(
   'with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_scale_factor = 0.002, autovacuum_vacuum_threshold = 1000)',
@@ -33,7 +33,7 @@ const notedOf = (noted: Noted, { client }: Session): Set<string> => {
   return seen
 }
 
-/** A month that this session knew was detached or dropped meanwhile. */
+/** Call after a month that this session knew was detached or dropped. */
 export const forgetPartitions = ({ client }: Session): void => void known.delete(client)
 
 /** Makes the partitions of the window's months where they are missing. Not inside a transaction: others must see them at once. */
@@ -54,12 +54,12 @@ const monthsOf = (definition: Definition, { from, to }: Window) =>
   windowsBetween(from, to, 'month').map((month) => ({ ...month, name: partitionName(definition, month.from) }))
 
 /**
- * Names of the months that have a place: partitions of any name, which may hold others too. Throws TABLE_DRIFT where one has none and its name is taken, as by
- * a month that somebody detached and kept.
+ * Names of the months that a partition covers; it may have any name, and cover others, too. Throws TABLE_DRIFT where none covers a month and the month's name is
+ * taken, as by a month that somebody detached and kept.
  */
 const placed = async ({ kysely }: Session, definition: Definition, months: readonly Month[]): Promise<ReadonlySet<string>> => {
   const table = tableName(definition)
-  // Not to_regclass: it may answer from a cache that does not know yet what a twin has just committed. A bound of no table (0) waits for no lock.
+  // Not to_regclass: it may answer from a cache that lacks what another process has just committed. pg_get_expr with table 0 waits for no lock.
   const rows = await query<Texts<'name'> & Flags<'has_place' | 'is_taken'>>(kysely)`
     with places as materialized (select pg_get_expr(c.relpartbound, 0) as bound from pg_inherits i join pg_class c on c.oid = i.inhrelid
       join pg_class w on w.oid = i.inhparent join pg_namespace n on n.oid = w.relnamespace where n.nspname = 'data' and w.relname = ${table})
@@ -89,8 +89,8 @@ const smallBytes = 1_000_000
 const counted: Noted = new WeakMap()
 
 /**
- * Counts what is not counted yet: autovacuum comes within minutes of a load, and until then the planner takes a month of many rows for one
- * of hardly any, and goes through all of them for each row that it looks for. Not inside a transaction.
+ * Analyzes tables that were not analyzed yet: autovacuum comes minutes after a load, and until then the planner takes a large month for a nearly
+ * empty one, and scans all of it for each row that it looks up. Not inside a transaction.
  */
 export const ensureStatistics = async (session: Session, definition: Definition, window: Window): Promise<void> => {
   const done = notedOf(counted, session)
@@ -108,7 +108,7 @@ export const ensureStatistics = async (session: Session, definition: Definition,
   }
 }
 
-// LIKE and ATTACH take a lock that readers and writers of other partitions do not feel; PARTITION OF would stop them all.
+// LIKE and ATTACH take a lock that does not block readers and writers of other partitions; PARTITION OF would block them all.
 const makePartition = async (session: Session, definition: Definition, month: Month): Promise<void> => {
   await session.kysely.transaction().execute(async (trx) => {
     const inside = { ...session, kysely: trx }
@@ -119,12 +119,12 @@ const makePartition = async (session: Session, definition: Definition, month: Mo
   })
 }
 
-/** Until the transaction ends only its holder makes this partition. */
+/** Lock whose holder alone makes this partition, until its transaction ends. */
 const lockOf = ({ name }: Month): string => `partition/${name}`
 
 const tableOf = ({ name }: Month): RawBuilder<unknown> => sql.table(`data.${name}`)
 
-/** Somebody gave the table a DEFAULT partition, and rows of the month are in it: they stay there, and others join them. */
+/** Whether a DEFAULT partition, which somebody added, has rows of the month: they stay there, and new ones join them. */
 const holdsByDefault = async ({ kysely }: Session, definition: Definition, month: Window): Promise<boolean> => {
   const [found] = await query<Texts<'name'>>(kysely)`
     select format('%I.%I', n.nspname, c.relname) as name from pg_partitioned_table p join pg_class c on c.oid = p.partdefid
@@ -140,10 +140,10 @@ const attach = async ({ kysely }: Session, whole: RawBuilder<unknown>, month: Mo
     for values from (${sql.lit(month.from)}) to (${sql.lit(month.to)})`.execute(kysely)
 }
 
-/** Below this months are made empty first; to fill them apart would cost more than it saves. Bytes of the answer. */
+/** Bytes of an answer; below this, months are made empty first: filling them apart would cost more than it saves. */
 const fillFromBytes = 1_000_000
 
-/** The window's months where their first answer is to fill them before they are keyed and attached; null where one is there, or rows must come by the whole table. */
+/** The window's months, where their first answer fills them before they get keys and are attached; null: one exists, or rows must go through the whole table. */
 export const monthsToMake = async (
   session: Session,
   definition: Definition,
@@ -157,7 +157,7 @@ export const monthsToMake = async (
   return months
 }
 
-/** Somebody's columns, or what has to run or be told for each row: triggers, row security, constraints, publications, a DEFAULT partition. */
+/** Whether the table has columns that somebody added, or anything that must see each row: triggers, row security, constraints, publications, a DEFAULT partition. */
 const hasRules = async ({ kysely }: Session, definition: Definition): Promise<boolean> => {
   const name = tableName(definition)
   const columns = await liveColumns(kysely, [name])
@@ -177,8 +177,8 @@ const hasRules = async ({ kysely }: Session, definition: Definition): Promise<bo
 export type MadeMonths = NonNullable<Awaited<ReturnType<typeof makeMonths>>>
 
 /**
- * Tables without keys and place, for rows of the caller's transaction; null where one is there by now, or another load is making it. `target`: quoted name of the
- * table that takes the rows: the month's, or one that holds several months until they are attached.
+ * Makes tables that are not attached and have no keys, for rows of the caller's transaction; null where one exists by now, or another load is making it. `target`:
+ * quoted name of the table that takes the rows: the month's, or one that holds several months until they are attached.
  */
 export const makeMonths = async (session: Session, definition: Definition, months: readonly Month[]) => {
   const { kysely } = session
@@ -209,7 +209,7 @@ export const attachMonths = async (session: Session, definition: Definition, { m
     const table = tableOf(month)
     if (months.length > 1) await sql`alter table ${sql.raw(target)} detach partition ${table}`.execute(kysely)
     await sql`alter table ${table} add primary key (${names(keyColumns(definition))})`.execute(kysely)
-    // Those that fit the table's own are taken over by the attach, which would else build them while it keeps other months from being attached.
+    // ATTACH takes over indexes that match the table's own; else it would build them, and other months could not be attached meanwhile.
     for (const { columns, include } of definition.indexes) await addIndex(session, table, columns, include)
     await sql`create index on ${table} using brin (_unit_id)`.execute(kysely)
   }

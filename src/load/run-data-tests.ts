@@ -1,4 +1,4 @@
-// The tests of a definition as one statement: each unit's rows that came summed up once, and what of it is not as it must be.
+// The data tests of a definition as one statement: sums up each unit's new rows once and returns the tests that fail.
 import { columnTypes } from '../core/column-types.ts'
 import { type RawBuilder, sql } from 'kysely'
 import { type Bounds, type DataTest, isTotalTest, type RowTest, type TotalTest } from '../core/data-test.ts'
@@ -27,7 +27,7 @@ export interface TestedRows {
 interface FormerUnit {
   readonly former: number
   readonly tested: number
-  /** Its rows are those of the same answer, and not those that are loaded. */
+  /** Its rows come with the same answer: the loaded ones do not count. */
   readonly comes: boolean
 }
 
@@ -106,7 +106,7 @@ const isWrong = ({ columns }: Definition, test: RowTest): RawBuilder<unknown> =>
   return sql`not (${isList ? value : sql`array[${value}::text]`} <@ ${[...test.values]}::text[]) and ${value} is not null`
 }
 
-/** Shown to people; of values that anybody may have written a part is enough. */
+/** An example for people; of a text, which anybody may have written, only a part. */
 const exampleOf = (test: RowTest): RawBuilder<unknown> => {
   if (test.kind === 'not_null') return sql`max(null::text)`
   if (test.kind === 'sum_of') return sql`max(abs(${came(test.column)} - (${partsOf(test)})))`
@@ -126,7 +126,7 @@ const isBeyond = (value: RawBuilder<unknown>, { from, to }: Bounds, times: RawBu
 const totalOf = ({ column }: TotalTest, rows: string): RawBuilder<unknown> =>
   column === null ? sql`count(*)::numeric` : sql`sum(${sql.ref(`${rows}.${column}`)})::numeric`
 
-/** Looked back so many windows at most: what waits for a person, or was never there, is passed over. */
+/** How many windows back the period before is searched: held and missing windows are skipped. */
 const mostFormer = 3
 
 /** Newest first. */
@@ -155,7 +155,7 @@ const sumsOf = ({ definition }: TestedRows, kind: TotalTest['kind'], { from }: W
   return sql`${from}::date as since, ${sql.join(sums)}`
 }
 
-/** A unit without loaded rows is not there. */
+/** Units without rows are left out. */
 const totalsBefore = (
   tested: TestedRows,
   { window, units }: FormerWindow,
@@ -197,7 +197,7 @@ const verdictOf = (test: DataTest, place: number): RawBuilder<unknown> => {
     test.kind === 'ratio'
       ? isBeyond(found, test.bounds, before)
       : sql`abs(${found} - ${before}) > ${String(test.share)}::numeric * abs(${before})`
-  // greatest() passes over NULL, the comparison does not.
+  // greatest() ignores NULL, the comparison does not.
   return sql`coalesce(came.looked, 0), 0::bigint, ${found}::text, ${before}::text, ${sql.ref(`${table}.since`)},
     ${isOff} and greatest(abs(${found}), abs(${before})) >= ${test.atLeast}::numeric`
 }

@@ -1,4 +1,4 @@
-// Summaries: tables in bi that hold what would otherwise be read from every row, refreshed for the units at hand in their own transaction.
+// Summaries: tables in bi with figures that would otherwise be read from every row; a load refreshes the part of its units in its own transaction.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
@@ -8,7 +8,7 @@ import { type Lists, prepared, queryColumn, type Row, type Texts } from '../db/t
 import type { Db } from '../db/tables.ts'
 import { amongValues, dataTable, inScope, inWindow, periodColumn, type UnitScope } from './table-columns.ts'
 
-/** Those that are filled from the definition's rows. */
+/** Summaries that are filled from the definition's rows. */
 const summariesOf = (definition: Definition, marts: readonly Mart[]): readonly Mart[] =>
   marts.filter(({ summaryOf }) => summaryOf === definition.pipeline)
 
@@ -20,8 +20,8 @@ export interface KnownMarts {
 }
 
 /**
- * Those of the definition's summaries that stand in bi, each as its table was made: a mart that came or changed since the process began is read from its
- * file. Throws SCHEMA_BEHIND where the file has another query than the table, since rows would land in wrong columns.
+ * The definition's summaries that exist in bi, each as its table was made: marts that came or changed since the process began are read from their
+ * files. Throws SCHEMA_BEHIND where the file has another query than the table, since rows would land in wrong columns.
  */
 const publishedSummaries = async (db: Db, definition: Definition, marts: KnownMarts): Promise<readonly Mart[]> => {
   let known = marts.current()
@@ -33,15 +33,15 @@ const publishedSummaries = async (db: Db, definition: Definition, marts: KnownMa
     unknownTo.set(marts, found.filter((one) => !one.includes(' ')).join())
   }
   const [other] = differing(definition, known, found)
-  // What is hidden by `publish: false` is made anew when it is shown again.
+  // With `publish: false` it is hidden, and made anew once it is published again.
   if (other !== undefined && definition.publish) throw summaryDiffers(other)
   return summariesOf(definition, known).filter((mart) => found.includes(madeFrom(mart, definition)))
 }
 
-/** Marts in bi that no file of this machine is of: read for once, not again with each load. */
+/** Marts in bi without a file on this machine: the files are read again once for them, not with each load. */
 const unknownTo = new WeakMap<KnownMarts, string>()
 
-/** The first summary of each definition whose table was made from something else than its file says; none where all are alike. */
+/** The definition's summaries whose tables were made from another query than their files have; empty: there are none. */
 export const differingSummaries = async (db: Db, definition: Definition, marts: readonly Mart[]): Promise<readonly Mart[]> =>
   definition.publish ? differing(definition, marts, await foundAmong(db, definition, marts)) : []
 
@@ -75,8 +75,8 @@ const differing = (definition: Definition, marts: readonly Mart[], found: readon
   )
 
 /**
- * Makes the part of each summary anew that rows of these units are summed up in. Call in the load's transaction, after its rows and the units' pointers: a
- * reader sees rows and sums change at once. Units that are left out keep what the summary has of them: it may come from a former version. A summary that
+ * Recomputes the part of each summary that sums up rows of these units. Call in the load's transaction, after its rows and the units' pointers: a
+ * reader sees rows and sums change at once. Units that are left out keep their part of the summary: it may come from a former version. A summary that
  * is not published yet is filled when it is. Throws as `publishedSummaries`. @param hasGaps some combinations of the scope are no units: they are left out, too
  */
 export const refreshSummaries = async (
@@ -92,7 +92,7 @@ export const refreshSummaries = async (
   const conditions = [
     units,
     ...(leftOut.length === 0 ? [] : [sql<boolean>`u.unit_id <> all(${leftOut.map(String)}::bigint[])`]),
-    // Asked by each statement anew: the published version may have its answer by then.
+    // Each statement checks it anew: the published version may get its answer in between.
     ...(isFormer ? [stillCounts(definition)] : []),
   ]
   const own = sql<boolean>`${sql.join(conditions, sql` and `)}`
@@ -116,13 +116,13 @@ export const refreshSummaries = async (
   }
 }
 
-/** Unit `u` of a former version: the published one has no answer for it. */
+/** Whether unit `u` of a former version counts: the published version has no answer for it. */
 const stillCounts = ({ version }: Definition): RawBuilder<boolean> =>
   sql<boolean>`exists (select from etl.kept_cells k where k.unit_id = u.unit_id and k.version = ${version} and not k.is_over)`
 
 /**
- * The version that stands in bi, for one that its file does not publish; null: readers see nothing of the units. They see all of one that stands there as yet, of a former one
- * what the published one has no answer for, and nothing of one whose rows have another key, which the view does not read.
+ * For a version that its file does not publish: the version that bi shows; null: readers see nothing of the units. Readers see all units of the version that bi
+ * shows; of a former version those for which the shown one has no answer; and none of a version with another key, since the view does not read it.
  */
 const shownVersion = async (trx: Db, definition: Definition, units: RawBuilder<unknown>): Promise<number | null> => {
   const { pipeline, version } = definition
@@ -134,7 +134,7 @@ const shownVersion = async (trx: Db, definition: Definition, units: RawBuilder<u
   return shown
 }
 
-/** The same as `_unit_id = any(…)` where rows do not bear it. */
+/** The same as `_unit_id = any(…)` for rows without that column. */
 const isOfUnits = (definition: Definition, units: RawBuilder<unknown>, alias: string): RawBuilder<boolean> => {
   const { dimensions, columns } = definition
   const period = sql.ref(`${alias}.${periodColumn(definition)}`)

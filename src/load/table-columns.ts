@@ -1,4 +1,4 @@
-// A definition's columns as SQL: what is copied, which rows an answer speaks of, and how two rows are told to be the same.
+// A definition's columns as SQL: which are copied, which rows an answer covers, and when two rows are the same.
 import { type RawBuilder, sql } from 'kysely'
 import type { ColumnType } from '../core/column-types.ts'
 import { EtlError } from '../core/errors.ts'
@@ -51,7 +51,7 @@ export const keyColumns = (definition: Definition): readonly Column[] =>
 export const parsedKey = (definition: Definition): readonly Column[] =>
   keyColumns(definition).filter((column) => column.origin === 'response')
 
-/** Key columns by which an answer's rows are shared out among the slices of a box. */
+/** Key columns that assign the rows of an answer to the slices of a box. */
 export const unitColumns = (definition: Definition): readonly Column[] =>
   parsedKey(definition).filter(({ name }) => definition.dimensions.some((dimension) => dimension.name === name))
 
@@ -96,8 +96,8 @@ export interface UnitScope {
 }
 
 /**
- * True for exactly the rows that the scope answers for. By what their keys say and not by their numbers, so that a row that somebody put there by hand, on
- * another day or with another number, is ended or set right by the next load of its unit.
+ * True for exactly the rows of the scope. Decided by their keys and not by their numbers, so that the next load of the unit ends or corrects a row that
+ * somebody put there by hand, on another day or with another number.
  */
 export const inScope = (definition: Definition, scope: UnitScope, alias: string): RawBuilder<unknown> => {
   const kept =
@@ -126,7 +126,7 @@ export const inWindow = (definition: Definition, { from, to }: Window, alias: st
   return sql`${period} >= ${from}::date and ${period} < ${to}::date`
 }
 
-/** `a.key = b.key` over what of the key comes with the answer; the rest is the same in all rows of a scope. */
+/** `a.key = b.key` for the key columns that come with the answer; the others are the same in all rows of a scope. */
 export const sameKey = (definition: Definition, left: string, right: string): RawBuilder<unknown> => {
   const inAnswer = parsedKey(definition)
   if (inAnswer.length === 0) return sql`true`

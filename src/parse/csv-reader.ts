@@ -1,5 +1,5 @@
-// A CSV body, chunk by chunk: of the whole lines the first record is the header, which says which cell belongs to which column; the others are rows, in order.
-// A header among them begins another table.
+// Reads a CSV body chunk by chunk, in whole lines: the first record is the header, which maps cells to columns; the others are rows, in order.
+// Another header begins another table.
 import { columnTypes } from '../core/column-types.ts'
 import { isUtf8 } from 'node:buffer'
 import { EtlError } from '../core/errors.ts'
@@ -24,7 +24,7 @@ export interface Reader {
 type State = ReturnType<typeof createState>
 
 const createState = () => ({
-  /** Holds what is not yet a whole record, and the chunk behind it: used again, since memory taken for each chunk is let go of late. */
+  /** Holds an incomplete record and the chunk behind it. Used again, since memory that is taken for each chunk is freed late. */
   room: Buffer.alloc(0),
   /** Bytes in it. */
   filled: 0,
@@ -89,13 +89,13 @@ const takeIn = (state: State, chunk: Uint8Array): void => {
 }
 
 /**
- * Whether the last line ended as the header's did: one that was cut right there looks whole otherwise. A cut leaves nothing, or the first half of a
- * CRLF; never one kind for another. A header alone has no other line to end as; it is whole where it names every column.
+ * Whether the last line ended as the header's did: a body that was cut right there looks whole otherwise. A cut leaves no line end, or the first half
+ * of a CRLF; never another kind. A header alone has no line to compare with; it is whole where it names every column.
  */
 const isWhole = ({ lineEnd, last }: State, { places }: Header): boolean =>
   lineEnd === null ? places.every((place) => place >= 0) : last === lf || last === lineEnd
 
-/** Reads what is whole; returns how many bytes that was. */
+/** Reads whole records; returns how many bytes they have. */
 const readLines = (sink: RowSink, state: State, bytes: Buffer, isLast: boolean): number => {
   const lines = bytes.subarray(0, isLast ? bytes.length : endOfLines(bytes))
   const { record } = state
@@ -130,7 +130,7 @@ const takeRecord = (sink: RowSink, state: State, found: Found): void => {
   if (!state.saidEmpty) state.take(found)
 }
 
-/** No row that can be read does: it has another width, or a word in the place of its date. */
+/** False for every row that can be read: a header has another width, or a word in the place of the date. */
 const mayBeHeader = ({ width, dateAt }: Header, { lines, record }: Found): boolean =>
   !record.isMalformed && (record.count !== width || (lines[record.starts[dateAt] ?? -1] ?? 0) > nine)
 
@@ -150,7 +150,7 @@ const openTable = (sink: RowSink, state: State, found: Found): void => {
     state.saidEmpty = true
     return
   }
-  // One table in pieces, whose columns may stand in another order.
+  // The same table goes on; its columns may be in another order.
   if (state.header !== null && cells.join() === sink.tables.names.join()) return
   if (namesOf(cells) === namesOf(sink.tables.names)) sink.tables.names = cells
   else if (state.header === null && isRowBefore(cells, sink)) throw headless(cells, sink, found.line)
@@ -167,7 +167,7 @@ const openTable = (sink: RowSink, state: State, found: Found): void => {
   }
 }
 
-/** Whether what a file begins with is a row of the table before it. A name in the definition tells files apart without their headers. */
+/** Whether a file begins with a row of the table before it. If the definition names its table, files are told apart without headers. */
 const isRowBefore = (cells: readonly string[], { tables, plan }: RowSink): boolean => {
   const { width, dateAt } = foreignHeader(tables.names, plan)
   return typeof plan.section !== 'string' && cells.length === width && /^\d/.test(cells[dateAt] ?? '')
@@ -271,7 +271,7 @@ const createRows = (sink: RowSink, header: Header): ((found: Found) => void) => 
     }
   }
 
-  /** Whether all lines of the record are rows in their own right: two stray quotes look just like it. */
+  /** Whether all lines of the record may be rows by themselves: then two stray quotes may have joined them. */
   const isLookalike = (own: Buffer, lines: readonly CsvRecord[]): boolean =>
     lines.every((line) => {
       if (line.count !== header.width) return false
@@ -286,7 +286,7 @@ const createRows = (sink: RowSink, header: Header): ((found: Found) => void) => 
     const place = { line, raw: () => rawText(own()) }
     const within = breaks > 0 ? naiveLines(own()) : []
     const refuseSwallowed = (): void => {
-      // A rejected record that holds whole lines of the table's width may have swallowed rows: they would be missing, and end.
+      // A rejected record that holds whole lines of the table's width may have swallowed rows: they would count as missing, and end.
       if (within.some((one) => one.count === header.width)) throw damaged(sink.part, line, misplacedQuote)
     }
     if (breaks > 0 && canTell && !isMalformed && count === header.width && isLookalike(own(), within))
@@ -296,7 +296,7 @@ const createRows = (sink: RowSink, header: Header): ((found: Found) => void) => 
       if (next === end && !isMalformed && count < header.width)
         throw cutOff(sink.part, line, 'the last record has too few cells and no line end, so the body was cut off')
       refuseSwallowed()
-      // Cells that are one too many may stand in each other's places; where some lack, those that are there stand in their own.
+      // With too many cells, a cell may be in the place of another; with too few, those that are there are in their own.
       const canBeRead = !isMalformed && count < header.width
       rejectRow(sink, isMalformed ? malformed : wrongWidth(count, header.width), place, canBeRead ? cells.textOf : null)
       return
@@ -310,7 +310,7 @@ const malformed = new RowError(null, 'a closing quote is followed by something e
 const wrongWidth = (cells: number, width: number): RowError =>
   new RowError(null, `the record has ${cells} cells, the header ${width}`)
 
-/** The record's lines, as if no quote meant anything. */
+/** The record's lines, as if quotes had no meaning. */
 const naiveLines = (bytes: Buffer): readonly CsvRecord[] => {
   const lines: CsvRecord[] = []
   for (let at = 0; ; ) {
@@ -325,13 +325,13 @@ const naiveLines = (bytes: Buffer): readonly CsvRecord[] => {
 const misplacedQuote =
   'a quoted cell spans lines that look like rows of their own, so a quote is misplaced and rows cannot be distinguished'
 
-/** What the first line says. */
+/** What a header says. */
 export interface Header {
   /** Cells of a record. */
   readonly width: number
   /** For each planned column the place of its cell; -1 where the file lacks it. */
   readonly places: readonly number[]
-  /** Places of what is counted and not read. */
+  /** Places of the fields that are counted and not read. */
   readonly others: readonly number[]
   /** Place of the period, in which a row has a date; -1: none. */
   readonly dateAt: number

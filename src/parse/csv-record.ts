@@ -1,4 +1,4 @@
-// The CSV tokenizer (RFC 4180, and LF, CRLF or CR as line ends): where one record's cells stand in the bytes, and where the next begins.
+// The CSV tokenizer (RFC 4180, and LF, CRLF or CR as line ends): where a record's cells are in the bytes, and where the next record begins.
 
 const lf = 10
 const cr = 13
@@ -7,7 +7,7 @@ const comma = 44
 
 export type CsvRecord = ReturnType<typeof createRecord>
 
-/** A record, and where it lies in its bytes; one serves record after record. */
+/** A record, and where it lies in its bytes; the object is used again for each record. */
 export const createRecord = () => ({
   /** How many cells it has, and where each begins and ends, without its quotes. */
   count: 0,
@@ -68,13 +68,13 @@ const cellEnd = (bytes: Buffer, from: number): number => {
   let at = from
   for (; at < bytes.length; at += 1) {
     const byte = bytes[at] ?? 0
-    // Letters and digits stand behind all that end a cell.
+    // In ASCII, letters and digits come after all bytes that end a cell.
     if (byte <= comma && (byte === comma || byte === lf || byte === cr)) break
   }
   return at
 }
 
-/** Where it stands, -1 where it is missing; what stands before it is noted in the record. */
+/** Place of the closing quote, -1 where it is missing; line ends and doubled quotes before it are noted in the record. */
 const closingQuote = (bytes: Buffer, from: number, record: CsvRecord, index: number): number => {
   for (let at = from; at < bytes.length; at += 1) {
     const byte = bytes[at] ?? 0

@@ -1,4 +1,4 @@
-// Bytes without their gzip, found by the magic bytes; bounded.
+// Removes gzip, found by its magic bytes, up to a limit of size.
 import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
@@ -7,8 +7,8 @@ import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 const mostLayers = 2
 
 /**
- * The body as it is, or inflated until it is no gzip any more: what is left of one could hide the key. A gzip may be padded with zero bytes. Throws TRUNCATED where it
- * is broken or cut, TOO_LARGE beyond `maxBytes`, BAD_RESPONSE where it is packed too often.
+ * The body as it is, or inflated until it is no gzip any more: a layer that is left could hide the key. A gzip may be padded with zero bytes. Throws TRUNCATED where
+ * it is broken or cut, TOO_LARGE beyond `maxBytes`, BAD_RESPONSE where it is packed too often.
  */
 export async function* inflated(
   body: AsyncIterable<Uint8Array>,
@@ -60,7 +60,7 @@ async function* gunzipped(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
     source.destroy()
     stream.destroy()
   }
-  // zlib passes over what follows the last member: zeros are padding, but a damaged second member would be lost without a word.
+  // zlib ignores what follows the last member: zeros are padding, but a damaged second member would be lost silently.
   if (stream.bytesWritten < end) throw damaged(`${end - stream.bytesWritten} bytes behind its end are no gzip`)
 }
 

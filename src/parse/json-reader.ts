@@ -10,7 +10,7 @@ import { rawText } from './raw-text.ts'
 import type { RowSink } from './row-sink.ts'
 import { ifRenamed, leaveList } from './tables-of-answer.ts'
 
-/** What comes next: the body's first value, a list's element or what stands behind it, a record of a sequence, nothing. */
+/** What comes next: the body's first value, an element of a list or the separator behind it, a record of a sequence, nothing. */
 type Stage = 'first' | 'element' | 'separator' | 'record' | 'done'
 
 type State = ReturnType<typeof createState>
@@ -24,7 +24,7 @@ const createState = () => ({
   index: 0,
   /** Line of the body where the carry begins. */
   line: 1,
-  /** A line end stands between records that follow each other: the last one has one too, unless it was cut off. */
+  /** Line ends separate the records of a sequence: then the last one has a line end, too, unless it was cut off. */
   hasLines: false,
   /** The last byte of the body so far; null: none came. */
   last: null as number | null,
@@ -64,7 +64,7 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
       const given = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
       state.last = given.at(-1) ?? state.last
       const bytes = state.carry.length === 0 ? given : Buffer.concat([state.carry, given])
-      // Beyond so many rejects the answer would fail without its reason.
+      // Checked before the end: with too many rejects the answer fails before this reason is named.
       if (sink.report.rejected.length > manyRejects) checkKey(sink)
       if (bytes.length >= state.lookAgainAt) read(bytes, false)
       else state.carry = bytes === given ? Buffer.from(given) : bytes
@@ -79,7 +79,7 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
   }
 }
 
-/** Throws BAD_RESPONSE where no record so far has a field of the key: what is there would be rejected one by one. */
+/** Throws BAD_RESPONSE where no record so far has a field of the key: all would be rejected one by one. */
 const checkKey = (sink: RowSink): void => {
   const { part, plan, report, seen } = sink
   const place = plan.columns.findIndex(({ column }, at) => column.isKey && column.ifAbsent === null && seen[at] === 2)
@@ -92,7 +92,7 @@ const checkKey = (sink: RowSink): void => {
   )
 }
 
-/** Reads what is whole; returns how many bytes that was. Throws JsonError. */
+/** Reads whole values; returns how many bytes they have. Throws JsonError. */
 const readValues = (reading: Reading): number => {
   const { state, bytes, lineAt } = reading
   let at = 0
@@ -164,7 +164,7 @@ const firstObject = ({ sink, state, lane, bytes, isLast, lineAt }: Reading, at: 
   return lane(bytes, at, lineAt(at), false)
 }
 
-/** Lines of the body, asked for with places that only grow. */
+/** Returns the line of a place in the body; places must only grow. */
 const lineCounter = (state: State, bytes: Buffer): ((at: number) => number) => {
   let line = state.line
   let seen = 0
@@ -225,9 +225,9 @@ interface List {
 }
 
 /**
- * What the first object of an answer turned out to be, `end` behind it: where its list of records begins (the one that the source names, else the only list of
- * objects, else the only list if it is empty), where those of other tables do (none where the definition names no table), and whether it has the record's key
- * itself. Null where the object at `at` is not whole.
+ * What the first object of an answer is. `listAt`: where its list of records begins (the one that the source names, else the only list of objects, else the only
+ * list if it is empty); `others`: where lists of other tables begin (none where the definition names no table); `hasKey`: whether it has the record's key itself;
+ * `end`: behind it. Null where the object at `at` is not whole.
  */
 const findList = (plan: ParsePlan, bytes: Buffer, at: number) => {
   const columns = new Set(plan.columns.flatMap((column) => column.names))

@@ -64,14 +64,14 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
   const begin = (bytes: Buffer): void => {
     if (bytes !== cells.bytes) {
       cells.bytes = bytes
-      // Asked once for all records that lie in these bytes; only where the answer is no, for each of them.
+      // Checked once for all records in these bytes; only where this fails, for each record.
       isCleanText = isUtf8(bytes)
     }
     ;[twice, fields, others] = [null, 0, 0]
     told.begin()
     ranks.fill(absent)
   }
-  /** A string's inside, a number or a list; other words are no cells. What has escapes is never copied. */
+  /** Points at the inside of a string, a number or a list; other words are no cells. A text with escapes is never copied. */
   const pointAt = (place: number): void => {
     const start = valueStarts[place] ?? 0
     const end = valueEnds[place] ?? 0

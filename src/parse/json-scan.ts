@@ -90,7 +90,7 @@ const skipDigits = (bytes: Buffer, at: number): number => {
   return next
 }
 
-/** A number at the very end of the bytes may go on: that is `cut` too. */
+/** A number at the very end of the bytes may have more digits: that is `cut`, too. */
 const skipNumber = (bytes: Buffer, at: number): number => {
   const wholeAt = bytes[at] === 45 ? at + 1 : at
   let next = skipDigits(bytes, wholeAt)

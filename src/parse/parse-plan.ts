@@ -1,4 +1,4 @@
-// What is compiled once for an answer: the columns it has, their casts, and where the key stands among them.
+// The plan of parsing, compiled once for an answer: its columns, their casts, and the places of the key among them.
 import { type Cast, castPeriod, CellError, excerpt, type Stray, UnaskedError } from '../core/cast-cell.ts'
 import { columnTypes } from '../core/column-types.ts'
 import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
@@ -12,7 +12,7 @@ export type PlannedColumn = Readonly<ReturnType<typeof plannedColumn>>
 /** `mark` writes the unit's number behind each row and counts by unit. Default: rows need no unit. */
 export type ParsePlan = Readonly<ReturnType<typeof compileParsePlan>> & { readonly mark?: UnitMark }
 
-/** A field's name without what spelling varies: case, spaces for underscores, blanks around it. */
+/** A field's name in one spelling: lower case, underscores for spaces, no blanks around it. */
 export const fieldName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, '_')
 
 /**
@@ -40,7 +40,7 @@ export const compileParsePlan = (
     others: counted.map(fieldName).filter((name) => !columns.some(({ names }) => names.includes(name))),
     /** Places of the key's columns among them, in the key's order. */
     keyPlaces: definition.key.map((name) => inAnswer.findIndex((column) => column.name === name)).filter((place) => place >= 0),
-    /** Columns of the definition that the answer may also carry without it being news. */
+    /** Columns of the definition that come from elsewhere: an answer that has them, too, is no drift. */
     knownElsewhere: new Set(others.map((column) => fieldName(column.name))),
     /** The list of a JSON page that holds the records; null: the only list of objects. */
     recordsIn: other?.recordsIn ?? form.recordsIn ?? null,
@@ -53,14 +53,14 @@ export const compileParsePlan = (
   }
 }
 
-/** @param isPlain the value is the cell as it stands: no spelling to correct, no unit to belong to */
+/** @param isPlain the cell is the value: no spelling to correct, no requested values to compare with */
 const plannedColumn = (column: Column, dialect: AnswerDialect | undefined, cast: Cast, isPlain: boolean) => ({
   column: isLacked(column, dialect) ? { ...column, ifAbsent: null } : column,
   /** The version of the service that answered has no such field. */
   isLacked: isLacked(column, dialect),
   cast,
   isPlain,
-  /** What its cells must look like to be copied as they stand; null: each goes through the cast, and many repeat. */
+  /** The form of cells that are copied unchanged; null: each cell is cast, and results are remembered, since many cells repeat. */
   copiedAs: isPlain ? columnTypes[column.type].copiedAs : null,
   /** Names of the field in the answer as `fieldName` spells them, best first. */
   names: namesOf(column, dialect),
@@ -82,7 +82,7 @@ export const namesOf = (column: Pick<Column, 'name' | 'from'>, dialect: AnswerDi
 export class RowError extends Error {
   override readonly name = 'RowError'
   readonly column: string | null
-  /** Nothing is wrong with the row but that it was not asked for. null: it is no row. */
+  /** The row is right but was not requested; null: it is no row. */
   readonly stray: Stray | null
   /** See `RejectedRow`. */
   readonly isUnasked: boolean
@@ -187,7 +187,7 @@ const typedCast = (column: Column, definition: Definition): Cast => {
 const isPeriod = (column: Column): boolean => column.normalize === 'period_start' || (column.isKey && column.type === 'date')
 
 /**
- * Rows that were not asked for must not come in. Null where the column does not tell units apart.
+ * Refuses rows that were not requested. Null where the column does not tell units apart.
  * @param canonical a value of the slice as the answer would spell it after its cast: `007` is category 7
  */
 const membership = (column: Column, box: AskedFor, canonical: Cast): Cast | null => {
@@ -200,13 +200,13 @@ const membership = (column: Column, box: AskedFor, canonical: Cast): Cast | null
   return (value) => {
     if (exactly.has(value)) return value
     const [one, ...others] = alike.get(folded(value)) ?? []
-    // It may be a wanted one that is spelled otherwise: so it is no stray.
+    // It may be a requested value in another spelling, so it is no stray.
     if (one === undefined || others.length > 0) throw new UnaskedError(`${column.name} '${excerpt(value, 60)}' was not asked for`)
     return one
   }
 }
 
-/** A name as people take it for the same: `LEVI’S ` is `Levi's`. The service writes brands as its shops do. */
+/** A form that is the same for names that people take for the same: `LEVI’S ` is `Levi's`. The service writes brands as its shops do. */
 const folded = (name: string): string =>
   name.normalize('NFC').trim().replaceAll(/\s+/g, ' ').replaceAll('&amp;', '&').replaceAll(/[‘’]/g, "'").toLowerCase()
 

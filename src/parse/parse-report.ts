@@ -1,4 +1,4 @@
-// What parsing a unit found, counted over all its parts.
+// What parsing an answer found, counted over all its parts.
 import { EtlError } from '../core/errors.ts'
 import type { Reject } from '../core/types.ts'
 import type { Stray } from '../core/cast-cell.ts'
@@ -7,7 +7,7 @@ import type { Whose } from './unit-mark.ts'
 
 /** A record that could not become a row. */
 export interface RejectedRow extends Reject, Whose {
-  /** Staged key columns in the key's order, where all of them could be read: then the row is not missing from the answer. */
+  /** Parsed key columns in the key's order, where all of them could be read: then the row does not count as missing from the answer. */
   readonly key: readonly (string | null)[] | null
   /** Its value was not asked for, or is spelled otherwise. */
   readonly isUnasked: boolean
@@ -25,11 +25,11 @@ export const createParseReport = () => ({
   elsewhere: 0,
   /** Rows of periods that the job does not want; they belong to no unit here and are not among `read`. */
   passedOver: 0,
-  /** What of them was not asked for either: how many rows, their first and their last period. */
+  /** Those of them that were not requested at all: how many rows, their first and their last period. */
   strays: { rows: 0, from: '', to: '' },
   /** Cells of measures with a value in rejected rows and rows passed over; a row that cannot be read may have any number of them. */
   cellsLeftOut: { least: 0, most: 0 },
-  /** All of them: `maxKeptRejects` is more than any unit may have. */
+  /** All of them: `maxKeptRejects` is more than any answer may have. */
   rejected: [] as RejectedRow[],
   /** Fields that no column of the definition names. */
   unknownColumns: [] as string[],
@@ -39,7 +39,7 @@ export const createParseReport = () => ({
   newlyMissing: [] as readonly string[],
   /** Columns whose field some records have and others lack. */
   partlyMissing: [] as readonly string[],
-  /** No row came so far, and the service meant it: a header alone, an empty list, or its word for it. */
+  /** No row came so far, and the service meant it: a header alone, an empty list, or a text that says so. */
   empty: true,
   /** A last line that does not end as the others do: the body may have been cut right there. null: all is well. */
   unended: null as { readonly part: number; readonly line: number } | null,
@@ -57,9 +57,9 @@ export const addStray = (report: ParseReport, { period, isExpected }: Stray): vo
   if (period > strays.to) strays.to = detached(period)
 }
 
-/** Rejects of one unit; with more it fails at once. Their keys are needed in memory, so the number is bounded. */
+/** Rejects of one answer; with more it fails at once. Their keys are needed in memory, so the number is bounded. */
 const maxKeptRejects = 100_000
-/** Characters of a raw record that are kept; fewer once the unit's rejects hold `generousTotal` together. */
+/** Characters of a raw record that are kept; fewer once the answer's rejects hold `generousTotal` together. */
 export const longestRaw = 10_000
 export const shortRaw = 200
 const generousTotal = 16 * 1024 * 1024
@@ -80,7 +80,7 @@ export const addReject = (report: ParseReport, reject: RejectedRow): void => {
   report.rejected.push({ ...reject, raw, key, reason: detached(reject.reason) })
 }
 
-/** With its length where it is cut. */
+/** A cut record ends with its full length. */
 export const cutRaw = (raw: string, most: number): string =>
   raw.length <= most ? raw : `${raw.slice(0, most).toWellFormed()}… (${raw.length} characters)`
 
@@ -91,7 +91,7 @@ const tooMany = ({ part, line, reason }: RejectedRow, isOther: boolean): EtlErro
       'Nothing was loaded. Compare the definition with the answer, correct the columns and run again.',
   )
 
-/** Once for each name, as PostgreSQL can store it. */
+/** Adds each name once, as PostgreSQL can store it. */
 export const addUnknown = (report: ParseReport, name: string): void => {
   const shown = name.toWellFormed().replaceAll('\u0000', '\\x00')
   if (report.unknownColumns.length < maxNames && !report.unknownColumns.includes(shown)) report.unknownColumns.push(shown)

@@ -1,5 +1,5 @@
-// From a part's bytes to COPY text: takes gzip away, picks the reader by the first byte (services name the wrong content type, or send another format than the
-// one asked for), hands on chunks.
+// Turns a part's bytes into COPY text: removes gzip, picks the reader by the first byte (services name the wrong content type, or send another format than
+// requested), and gives out chunks.
 import type { Payload } from '../core/types.ts'
 import { type ParsedChunk, takeChunk } from './copy-text.ts'
 import { createCsvReader, type Reader } from './csv-reader.ts'
@@ -25,7 +25,7 @@ const readersOf = (sink: RowSink): ((payload: Payload) => Reader) => {
   }
 }
 
-/** The parts of one answer, parsed one after the other into chunks that do not care where a part ends. What was rejected, missing or unknown goes to `report`. */
+/** Parses the parts of one answer one after the other; a chunk may hold rows of two parts. What was rejected, missing or unknown goes to `report`. */
 export const createAnswerParser = (plan: ParsePlan, report: ParseReport, onAccepted: OnAccepted = null) => {
   const sink = createRowSink(plan, report, onAccepted)
   const readerOf = readersOf(sink)
@@ -47,7 +47,7 @@ export const createAnswerParser = (plan: ParsePlan, report: ParseReport, onAccep
       reportFields(sink)
       report.empty = report.read === 0
     },
-    /** Called behind the last part: the rows not handed out yet; null where there are none. Throws BAD_RESPONSE where the table of `report.section` did not come. */
+    /** Call after the last part. Returns the rows not handed out yet; null: none. Throws BAD_RESPONSE where the table of `report.section` did not come. */
     rest: (): ParsedChunk | null => {
       checkTables(sink)
       return takeChunk(sink.writer, true)
@@ -90,12 +90,12 @@ const openBracket = 91
 const lessThan = 60
 const longestHeader = 16 * 1024
 
-/** Blanks before the first byte that says anything; beyond them the format asked for is believed. */
+/** Blanks before the first byte that tells the format; after more of them the requested format is assumed. */
 const mostBlanks = 64 * 1024
 
 /**
- * JSON begins with a bracket, and no header of a table does. Where JSON was asked for, a table shows itself by the commas of its header: a web page or an
- * excuse is not called one. null: not known yet.
+ * JSON begins with a bracket, and no header of a table does. Where JSON was requested, only commas in the first line show a table: a web page or
+ * an error text must not be taken for one. null: not known yet.
  */
 const formatOf = (bytes: Buffer, expected: Format, isLast: boolean): Format | null => {
   const begin = bytes.findIndex((byte) => byte > 32)
@@ -109,7 +109,7 @@ const formatOf = (bytes: Buffer, expected: Format, isLast: boolean): Format | nu
   return end >= 0 || isLast || text.length === longestHeader ? 'json' : null
 }
 
-/** The reader is made with the first bytes that tell their format, and gets them without their mark. What was asked for decides where they do not. */
+/** Makes the reader once the first bytes tell their format, and gives it these bytes without their mark. Where they do not tell, the requested format decides. */
 const byFirstByte = ({ format, mayBeEmpty = false }: Payload, make: (format: Format) => Reader): Reader => {
   let reader: Reader | null = null
   let waiting = Buffer.alloc(0)

@@ -26,5 +26,5 @@ const validLength = (bytes: Buffer, at: number): number => {
   return 0
 }
 
-/** The text in memory of its own: a cell holds on to all the text it was cut from. It must be well formed. */
+/** A copy of the text: a cell keeps all the text it was cut from in memory. It must be well formed. */
 export const detached = (text: string): string => Buffer.from(text).toString()

@@ -1,4 +1,4 @@
-// A record's cells as COPY bytes: copied as they stand where that is certain to be right, else by their column's cast, which is remembered for what repeats.
+// A record's cells as COPY bytes: copied unchanged where that is certain to be right, else by their column's cast, whose results are remembered.
 import { cellText, type CopyWriter, ensureRoom, writeBytes } from './copy-text.ts'
 import { maxCellCharacters, maxWholeDigits } from '../core/cast-cell.ts'
 import { castCell, type CellOf, type ParsePlan, type PlannedColumn } from './parse-plan.ts'
@@ -18,17 +18,17 @@ interface Known {
  */
 export const createCells = ({ columns }: ParsePlan, others: () => number, textOf: CellOf) => ({
   bytes: Buffer.alloc(0) as Buffer,
-  /** Where a cell stands as it is; -1: `textOf` alone can tell. What stands there is UTF-8. */
+  /** Where the bytes of a cell are its text, in UTF-8; -1: only `textOf` gives the text. */
   starts: new Int32Array(columns.length),
   ends: new Int32Array(columns.length),
   textOf,
   others,
-  /** Cells cast before, by column: the last one, and as many as have a place of their own by their bytes. */
+  /** Cells cast before, by column: the last one, and a hash table by their bytes with one cell a slot. */
   last: [] as (Known | undefined)[],
   known: columns.map((): (Known | undefined)[] => []),
 })
 
-/** What stands for the value of a cell that was copied: it has one, and it tells no unit. */
+/** The value returned for a cell that was copied: it has one, which identifies no unit. */
 export const copied = '(copied)'
 
 const tab = 9
@@ -65,7 +65,7 @@ const mostRemembered = 4_096
 /** Bytes; dates, countries and domains are shorter. */
 const longestRemembered = 256
 
-/** Dates, countries and domains stand in row after row. */
+/** Casts each value once: dates, countries and domains repeat in row after row. */
 const remembered = (planned: PlannedColumn, cells: Cells, place: number, start: number, end: number): Known | null => {
   const { bytes, known, last, textOf } = cells
   if (end - start > longestRemembered) return null
@@ -85,14 +85,14 @@ const remembered = (planned: PlannedColumn, cells: Cells, place: number, start: 
   return found
 }
 
-/** Whether just these bytes stand in `[start, end)`. */
+/** Whether `[start, end)` holds exactly these bytes. */
 export const isSame = (bytes: Buffer, start: number, end: number, other: Buffer): boolean => {
   if (other.length !== end - start) return false
   for (let at = 0; at < other.length; at += 1) if (bytes[start + at] !== other[at]) return false
   return true
 }
 
-/** Whether the cast would give these very bytes, and COPY take them so. What is not certain is not. */
+/** Whether the cast would give exactly these bytes, and COPY takes them unchanged. False where that is not certain. */
 const isCopied = ({ copiedAs }: PlannedColumn, bytes: Buffer, start: number, end: number): boolean => {
   if (copiedAs === null) return false
   return copiedAs === 'text' ? isPlainText(bytes, start, end) : isPlainNumber(bytes, start, end, copiedAs)

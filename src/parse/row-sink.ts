@@ -7,7 +7,7 @@ import { addReject, addStray, type ParseReport } from './parse-report.ts'
 import { type Cells, writeCell } from './row-cells.ts'
 import { unknownWhose } from './unit-mark.ts'
 
-/** Where a record stands and what it looked like. */
+/** Where a record is in the answer, and its text. */
 export interface RecordPlace {
   /** Line it begins on, or its number in a JSON list. */
   readonly line: number
@@ -24,7 +24,7 @@ export type RowSink = ReturnType<typeof createRowSink>
 export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: OnAccepted) => ({
   /** The part at hand; one sink serves all parts of an answer, one after the other. */
   part: 0,
-  /** Where the answer is several files: that of the part. */
+  /** The file of the part, where the answer is several files. */
   file: null as NonNullable<Payload['file']> | null,
   /** Over all parts of the answer. */
   tables: {
@@ -45,18 +45,18 @@ export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: 
   /** What ended the last row, as text and as bytes. */
   suffix: null as string | null,
   suffixBytes: Buffer.alloc(0),
-  /** By planned column: the sum of 1, a record had its field; 2, one lacked it; 4, a header lacked it. */
+  /** Bits by planned column: 1, a record had its field; 2, a record lacked it; 4, a header lacked it. */
   seen: new Uint8Array(plan.columns.length),
 })
 
-/** Of fewer records all may lack by chance what each may lack. */
+/** Fewer records may all lack an optional field by chance. */
 const enoughRecords = 20
 
-/** What the parts so far had of the definition's fields. */
+/** Reports which of the definition's fields the parts so far had. */
 export const reportFields = ({ plan, report, seen }: RowSink): void => {
   const named = (is: (found: number) => boolean): string[] =>
     plan.columns.flatMap(({ column }, place) => (is(seen[place] ?? 0) ? [column.name] : []))
-  // What this version of the service never has is no news.
+  // A field that this version of the service never has is no drift.
   const news = (names: readonly string[]): readonly string[] =>
     names.filter((name) => !plan.columns.some(({ column, isLacked }) => isLacked && column.name === name))
   report.missingColumns = named((found) => found > 0 && found % 2 === 0)
@@ -66,7 +66,7 @@ export const reportFields = ({ plan, report, seen }: RowSink): void => {
   )
 }
 
-/** Appends the cells, each with a tab behind it; null, or why they are no row: then nothing is appended. */
+/** Appends the cells, each with a tab behind it. Returns null, or why they are no row: then nothing is appended. */
 const tryRow = ({ plan, writer, values }: RowSink, cells: Cells): RowError | null => {
   const begin = writer.at
   try {
@@ -126,7 +126,7 @@ export const takeRow = (sink: RowSink, cells: Cells, record: RecordPlace): boole
   return false
 }
 
-/** In the place of the last cell's tab. */
+/** Writes the suffix in the place of the last cell's tab. */
 const endRow = (sink: RowSink, suffix: string): void => {
   if (suffix !== sink.suffix) {
     sink.suffix = suffix
@@ -137,7 +137,7 @@ const endRow = (sink: RowSink, suffix: string): void => {
   sink.writer.rows += 1
 }
 
-/** For a record that is no row. @param cellOf null: its cells cannot be told apart, so that it may be anybody's */
+/** Rejects a record that is no row. @param cellOf null: its cells cannot be told apart, so it may be of any unit */
 export const rejectRow = (sink: RowSink, problem: RowError, record: RecordPlace, cellOf: CellOf | null = null): void => {
   leaveOut(sink, 0, measurePlaces(sink.plan).length + sink.plan.others.length)
   reject(sink, problem, record, cellOf === null ? null : keyOf(sink.plan, cellOf))

@@ -30,7 +30,7 @@ export const isWanted = ({ tables, plan: { section }, file }: RowSink, place: nu
   return isIt
 }
 
-/** A record of another table; the service counts it with the others. */
+/** Counts a record of another table: the service's own count includes it. */
 export const leaveTable = ({ report }: RowSink, cells: number): void => {
   report.passedOver += 1
   report.cellsLeftOut.most += cells
@@ -38,7 +38,7 @@ export const leaveTable = ({ report }: RowSink, cells: number): void => {
 
 const openBrace = 123
 
-/** The records of a list that the definition does not read; what is none is as good as not there. */
+/** Counts the records of a list that the definition does not read; elements that are no objects do not count. */
 export const leaveList = (sink: RowSink, bytes: Buffer, listAt: number): void => {
   eachElement(bytes, listAt, 1, (_, recordAt, depth) => {
     if (bytes[recordAt] !== openBrace) return skipValue(bytes, recordAt, depth)
@@ -69,7 +69,7 @@ export const ifRenamed = (what: 'column' | 'field', sink: RowSink): string =>
   `Nothing was loaded. If the service renamed a ${what}, name it in \`from\` of the column; if the answer holds several tables${offered(sink)}, ` +
   'write the place or name of yours: `report: { section: 2 }`; otherwise check the landed file.'
 
-/** A field by its name; the same object for the same place and name, so that records of one shape are known by it. */
+/** A field by its name. The same place and name give the same object, by which records of one shape are recognised. */
 export interface NamedField {
   /** Its name, where no column has it. */
   readonly stranger: string | null
@@ -85,14 +85,14 @@ interface Unnamed {
 }
 
 /**
- * What the JSON record at hand tells of its table. Records that say the name of their table are told apart by it. Without a name, those of one table share
- * a field that no column has, or have one of the definition's measures: fields that some of them lack make no other table of them.
+ * Decides which table a JSON record is of. A record that names its table is told apart by that name. Without a name, records of one table share
+ * a field that no column has, or have one of the definition's measures; a field that some of them lack makes no other table.
  * @param has whether the record at hand has a field of that column
  */
 export const createTold = (sink: RowSink, has: (place: number) => boolean, textAt: (from: number, to: number) => string) => {
   const { plan, tables, report } = sink
   const shape: NamedField[] = []
-  /** Of the record before: its fields, its part, and what came of it. */
+  /** The record before: its fields, its part, and whether it was of another table. `isNew`: a field of this record differs. */
   let [length, part, wasOther, isNew] = [0, 0, false, false]
   const named = new Map<string, number>()
   const unnamed: Unnamed[] = []
@@ -143,9 +143,9 @@ export const createTold = (sink: RowSink, has: (place: number) => boolean, textA
       if (field.isLabel) label ??= textAt(from, to)
       return field
     },
-    /** Whether it is of another table, and left; if not, what no column has is news. Throws BAD_RESPONSE. @param isOwn see `RecordLane` */
+    /** Whether the record is of another table and is left; if not, reports fields that no column has. Throws BAD_RESPONSE. @param isOwn see `RecordLane` */
     isOther: (isOwn: boolean, line: number, fields: number): boolean => {
-      // Most have the fields of the one before.
+      // Most records have the fields of the record before.
       if (isNew || fields !== length || part !== sink.part || label !== null) {
         ;[length, part, isNew] = [fields, sink.part, false]
         wasOther = judge(isOwn, line)

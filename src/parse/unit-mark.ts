@@ -1,4 +1,4 @@
-// Whose each row is: its unit's number stands behind its cells, and rows are counted by unit before they reach the database.
+// Marks each row with its unit: the unit's number follows its cells, and rows are counted by unit before they reach the database.
 import { cellText } from './copy-text.ts'
 
 /** The units that an answer is for. A unit's place is that of its window times the number of slices, plus that of its slice. */
@@ -29,9 +29,9 @@ export interface MarkPlaces {
   readonly others: number
 }
 
-/** Places that a record's key names; null: nothing tells. */
+/** Places that a record's key names; null: unknown. */
 export interface Whose {
-  /** Of the unit: both others are known. */
+  /** Place of the unit, known where both others are. */
   readonly unit: number | null
   readonly window: number | null
   readonly slice: number | null
@@ -40,7 +40,7 @@ export const unknownWhose: Whose = { unit: null, window: null, slice: null }
 
 export type UnitMark = ReturnType<typeof createUnitMark>
 
-/** Ends rows with what is known of their unit, and counts. @param constants COPY text of the cells that are the same in all rows, each with a tab before it */
+/** Ends rows with the number of their unit, and counts them. @param constants COPY text of the cells that are the same in all rows, each with a tab before it */
 export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants = '') => {
   const { slices, sliceCount, windowOf, numbers, keepsOthers } = units
   const { period, counted } = places
@@ -54,14 +54,14 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
     strays: 0,
     /** Values in counted cells. */
     filled: 0,
-    /** Of those in a row so many at most are not among its cells. */
+    /** How many of them a row may have in fields that are not among its cells. */
     mostOthers: places.others,
     /** By place of the unit, those of other jobs included. */
     rows: new Uint32Array(numbers.length),
     rejects: new Uint32Array(numbers.length),
     /** By place of the slice: 1 where rows of it came for periods that were not asked for. */
     others: new Uint8Array(sliceCount),
-    /** Counts a row; the constants and the number that stand behind its cells. null: the row is not kept. */
+    /** Counts a row; returns the constants and the number that follow its cells. null: the row is not kept. */
     suffixOf: (values: readonly (string | null)[]): string | null => {
       if (counted !== null) mark.filled += countValues(values, counted)
       const slice = sliceOf(values)
@@ -76,7 +76,7 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
       if (unit !== lastUnit) [lastUnit, suffix] = [unit, `${constants}\t${numbers[unit]}`]
       return suffix
     },
-    /** Whose a record is, by its key. @param key null in it: a cell that cannot be read */
+    /** The unit of a record, by its key. @param key null in it: a cell that cannot be read */
     whoseOf: (key: readonly (string | null)[] | null): Whose => {
       if (numbers.length === 1) return { unit: 0, window: 0, slice: 0 }
       if (key === null) return unknownWhose
@@ -85,7 +85,7 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
       const window = places.keyPeriod === null ? 0 : knownPlace(date === null ? -1 : windowOf(date))
       return { unit: slice === null || window === null ? null : window * sliceCount + slice, window, slice }
     },
-    /** A row of a period that was not asked for. One of a slice that it does not have is beyond the array's end, where nothing is kept. @param key as in `whoseOf` */
+    /** A row of a period that was not requested. The array ignores the place -1 of an unknown slice. @param key as in `whoseOf` */
     addOther: (key: readonly (string | null)[]): void => {
       mark.others[sliceOfKey(key)] = 1
     },

@@ -1,5 +1,5 @@
-// Every account of every API as this process knows it: settings read by the API's own folder, one HTTP service and one rate budget each, a word to people where
-// it is away; and whether it is the service this warehouse's rows came from, found out before anything is bought.
+// The accounts of every API: settings, one HTTP service and one rate budget each, and notices while a service is away. Also checks, before anything
+// is bought, that an account still leads to the service from which this warehouse's rows came.
 import { createHash } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
@@ -47,7 +47,7 @@ export const readApiSettings = (apis: ReadonlyMap<string, Api>, raw: Environment
 type TellTrouble = (account: string, place: string, trouble: Trouble | null) => void
 
 interface ServiceRoom {
-  /** The warehouse in which every machine counts its requests; null: there is none, so that no other process asks. */
+  /** The warehouse in which all machines count their requests; null: no warehouse, so only this process counts. */
   readonly database: Pick<Database, 'kysely'> | null
   readonly log: Log
   readonly clock: Clock
@@ -101,10 +101,10 @@ const tellOnly: TellTrouble = (account, place, trouble) => {
   if (trouble !== null) tellWait(`${account} ${place}`, waitWords(account, place, trouble))
 }
 
-/** Said again after so long while it lasts. */
+/** While a trouble lasts, people are told again after this time. */
 const sayAgainMs = 60_000
 
-/** Never throws: what cannot be written down is logged. */
+/** Never throws: a trouble that cannot be recorded is logged. */
 export const troubleTeller = ({ database, log, progress }: Pick<Runtime, 'database' | 'log' | 'progress'>): TellTrouble => {
   const said = new Map<string, { readonly begunMs: number; readonly saidMs: number; readonly code: string }>()
   const say = (code: string, message: string): void => progress.emit({ event: 'notice', code, message })
@@ -132,10 +132,10 @@ export const troubleTeller = ({ database, log, progress }: Pick<Runtime, 'databa
 
 const seconds = (ms: number): string => `${Math.max(1, Math.round(ms / 1000))} s`
 
-/** Digits that tell keys apart. */
+/** Hex digits of the digest: enough to tell keys apart. */
 const digits = 16
 
-/** Where an account of an API is, and a digest of what it proves itself with. */
+/** The address of an account's service, and a digest of the account's credentials. */
 export const originOf = ({ source: api, account }: AccountOf, { baseUrl, authenticate }: Connection): Origin => {
   const { headers = {}, query = {} } = authenticate({ method: 'GET', endpoint: '', url: baseUrl, idempotent: true })
   const proofs = Object.entries({ ...headers, ...query }).map(([name, value]) => [
@@ -148,7 +148,7 @@ export const originOf = ({ source: api, account }: AccountOf, { baseUrl, authent
 
 const isHere = (address: string): boolean => isLoopbackHost(new URL(`http://${address}`).hostname)
 
-/** A key is rotated, an address moves; both at once, or the sandbox and a service elsewhere, is another service. */
+/** A rotated key or a moved address is the same service. If both changed, or one is on this machine (the sandbox), it is another service. */
 const isSameService = (known: Origin, now: Origin): boolean =>
   isHere(known.address) === isHere(now.address) && (known.address === now.address || known.keySha256 === now.keySha256)
 
@@ -164,7 +164,7 @@ export const originTrouble = async (db: Db, now: Origin, addressSetting: string)
   )
 }
 
-/** Throws CONFIGURATION where an account's rows came from another service; writes down where it is otherwise. */
+/** Throws CONFIGURATION where an account's rows came from another service or its lists hold only examples; else records the account's origin. */
 export const settleOrigins = async (db: Db, settings: ApiSettings, definitions: readonly Definition[]): Promise<void> => {
   const troubles: string[] = []
   for (const { of, definitions: asking } of accountsOf(definitions)) {
@@ -177,10 +177,10 @@ export const settleOrigins = async (db: Db, settings: ApiSettings, definitions: 
   if (troubles.length > 0) throw new EtlError('CONFIGURATION', troubles.join('\n'))
 }
 
-/** Names that RFC 2606 keeps for examples: no service has data of them. */
+/** RFC 2606 reserves these names for examples: no service has data of them. */
 const isExample = (value: string): boolean => /(^|\.)example\.(com|net|org)$/.test(value)
 
-/** Lists as they ship, where a service that is not on this machine would be asked for them; null: none. */
+/** The message for lists that hold only examples, as they ship, if they would be bought from another machine; null: there are none. */
 export const exampleTrouble = ({ baseUrl }: Pick<Connection, 'baseUrl'>, definitions: readonly Definition[]): string | null => {
   if (isLoopbackHost(baseUrl.hostname)) return null
   const found = definitions.flatMap(({ pipeline, dimensions }) =>

@@ -1,4 +1,4 @@
-// Paid pages of a walk that was stopped or killed: what its job names as begun is read by the walk that goes on, in place of asking for it again.
+// Paid pages of a walk that was stopped or killed: the walk that resumes reads the landings that its job names as begun, and buys none of them again.
 import { asksOf } from '../core/asks.ts'
 import { createTurns } from '../core/clock.ts'
 import type { Completeness, PaidBefore } from '../core/completeness.ts'
@@ -10,7 +10,7 @@ import { setClaimed } from '../ledger/claim-fence.ts'
 import type { JobWork } from './job-work.ts'
 import { outlast } from '../db/outlast.ts'
 
-/** Of no answer: more records are missing than any could have. */
+/** Marks the landing of a begun walk: no answer expects so many records. */
 export const begunOnly: Completeness = {
   fingerprint: { lastUpdated: null, count: null },
   expectedRows: Number.MAX_SAFE_INTEGER,
@@ -21,20 +21,20 @@ export const isBegunOnly = ({ expectedRows }: Pick<Completeness, 'expectedRows'>
   expectedRows === begunOnly.expectedRows
 
 /**
- * What a job's walk has landed before it was stopped or killed. Nothing of it is removed here: a copy of this warehouse may read, or have finished, what its
- * ledger names as begun. Retention removes what no job and no answer names.
+ * The pages that a job's walk landed before it was stopped or killed. Nothing is removed here: a copy of this warehouse may still read these landings, or
+ * may have finished them as answers. Retention removes landings that no job and no answer names.
  */
 export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWork) => {
   const { kysely } = runtime.database
   let locators = claim.begun
-  /** Of pages that were asked for with other parameters, or in another dialect: who asks so again goes on from them. */
+  /** Landings whose pages were requested with other parameters or in another dialect: a walk that requests the same way resumes from them. */
   let others: readonly string[] = []
   const paidBefore = new Map<string, PaidBefore>()
   const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
     const asked = { asks: asksOf(definition), dialect }
     const opened: (readonly [string, AsyncIterator<Payload>])[] = []
     for (const locator of claim.begun) {
-      // Read to its end also when the walk is stopped: what is left of it is kept.
+      // Opened without the signal: after a stop the rest is still read, since it is kept.
       const landing = await runtime.landing.open(locator).catch(unlessLost)
       if (landing === null) continue
       if (isAskedSo(landing.manifest, asked)) {
@@ -57,23 +57,23 @@ export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWo
   const kept = keptParts(open)
   let isLooking = false
   return {
-    /** A page that was landed before; null: it is to be asked for. */
+    /** A page that was landed before; null: it must be requested. */
     page: async (part: number, dialect: string | null): Promise<HttpAnswer | null> =>
       isLooking ? null : inTurn(() => kept.page(part, dialect)),
-    /** What `ask` asks for is of no walk: it is not to be answered from what one has landed. By its size it cannot be told from a walk's last page. */
+    /** What `ask` requests (a probe) is no part of a walk, so landed pages must not answer it. By its size it looks like the last page of a walk. */
     look: async <T>(ask: () => Promise<T>): Promise<T> => {
       isLooking = true
       return ask().finally(() => {
         isLooking = false
       })
     },
-    /** What the walks before have paid for, as far as what they landed says so. */
+    /** What earlier walks paid for, as far as their landings say. */
     paidBefore: (): PaidBefore[] => [...paidBefore.values()],
-    /** Whether pages that were landed before were not asked for yet. */
+    /** Whether there are landed pages that were not requested yet. */
     hasMore: (): Promise<boolean> => inTurn(async () => (await kept.first()) !== null),
-    /** Those pages. Each is read before the next. */
+    /** The landed pages that were not requested yet. Read each before the next. */
     rest: kept.rest,
-    /** What came so far is kept in place of what was kept before, or beside it. @param isAmid not all of that is among what came */
+    /** Names `landing` as begun, in place of the earlier landings. @param isAmid it lacks pages of the earlier ones, so they stay named beside it */
     keep: async (landing: string, isAmid = kept.isAway()): Promise<void> => {
       if (!isAmid) kept.letGo()
       await name(isAmid ? [landing, ...locators] : [landing])
@@ -93,7 +93,7 @@ export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWo
   }
 }
 
-/** Of a walk, and of those that it went on from. */
+/** What a walk, and the walks that it resumed, paid for. */
 export const paidFor = ({ ask_number: askNumber, parts, completeness }: Manifest): PaidBefore[] => {
   const { usedQuota: credits = null, paidPages, earlier } = completeness
   return [...(earlier ?? []), ...(credits === null ? [] : [{ askNumber, pages: paidPages ?? parts.length, credits }])]
@@ -104,7 +104,7 @@ const isAskedSo = (
   { asks, dialect }: { readonly asks: string; readonly dialect: string | null },
 ): boolean => question?.asks === asks && (completeness.dialect ?? null) === dialect
 
-/** Parts of several landings of one walk by increasing number, one of each: each landing has its own in that order. Each is read before the next. */
+/** Merges the landings of one walk, each of which is in the order of part numbers; each part comes once. Read each part before the next. */
 async function* mergedParts(landings: readonly AsyncIterator<Payload>[]): AsyncGenerator<Payload> {
   const heads = await Promise.all(landings.map((parts) => parts.next()))
   for (;;) {
@@ -130,7 +130,7 @@ const keptParts = (open: (dialect: string | null) => Promise<AsyncIterator<Paylo
     parts = Promise.resolve(null)
   }
   let isAway = false
-  /** Of what cannot be read now nothing is asked for either, also by pages that come later: it is read anew by another try. */
+  /** A landing that cannot be read now may hold this page and any later one: each throws instead of being bought. Another attempt reads it anew. */
   const unread = (error: unknown): null => {
     if (isLost(error)) letGo()
     else {
@@ -140,7 +140,7 @@ const keptParts = (open: (dialect: string | null) => Promise<AsyncIterator<Paylo
     }
     return null
   }
-  /** That was not asked for yet; null: there is none. */
+  /** The next part that was not taken yet; null: there is none. */
   const first = async (): Promise<Payload | null> => {
     next ??= (await parts?.then((kept) => kept?.next() ?? null).catch(unread)) ?? null
     return next === null || next.done === true ? null : next.value
@@ -155,13 +155,13 @@ const keptParts = (open: (dialect: string | null) => Promise<AsyncIterator<Paylo
   return {
     first,
     letGo,
-    /** Some of them could not be read. */
+    /** Whether some of them could not be read. */
     isAway: () => isAway,
     page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => {
       parts ??= open(dialect)
       return take(part).catch(unread)
     },
-    /** Those that were not asked for yet. Each is read before the next. */
+    /** The parts that were not taken yet. Read each before the next. */
     async *rest(): AsyncGenerator<Payload> {
       for (let here = isAway ? null : await first(); here !== null; here = await first()) {
         next = null

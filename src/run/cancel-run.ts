@@ -8,17 +8,17 @@ import { reapOverdue } from '../ledger/processes.ts'
 import { finishRun, runState, unitsOf } from '../ledger/runs.ts'
 import type { Runtime } from './runtime.ts'
 
-/** From the command's start; statements that wait for somebody's lock then are cancelled. */
+/** From the command's start; after that, statements which still wait for a lock are cancelled. */
 const patienceMs = 2_500
 const checkEveryMs = 100
 
 type CancelRuntime = Pick<Runtime, 'database' | 'clock'> & { readonly process: Pick<Runtime['process'], 'processId'> }
 
 /**
- * Resolves when no process holds a job on the run's behalf, at the latest after 5 seconds. Of a run that is over what failed is taken back, and what was
- * left where it was stopped or killed. Once the wish is on record nothing is submitted any more; what somebody's lock keeps from being tidied up is left to
- * the run's own process. Throws DATABASE where the wish itself cannot be recorded. `parked`: units the run had asked for and let go of; `withdrawn`: failed
- * purchases of it that no night tries again.
+ * Resolves when no process holds a job for the run, at the latest after 5 seconds. For a run that is over it withdraws failed purchases, and what the
+ * run left when it was stopped or killed. Once the request to cancel is on record nothing is submitted any more; cleaning up that waits for a lock is left
+ * to the run's own process. Throws DATABASE where the request cannot be recorded. `parked`: units that the run had requested and let go of; `withdrawn`:
+ * its failed purchases that no night tries again.
  */
 export const cancelRun = (runtime: CancelRuntime, runId: number) => {
   const late = AbortSignal.timeout(patienceMs)
@@ -34,11 +34,11 @@ const cancelInTime = async ({ database: { kysely }, clock, process }: CancelRunt
       throw late.aborted ? notCancelled(runId, error) : error
     })
   try {
-    // What a killed process held is free.
+    // Frees the jobs that killed processes held.
     await reapOverdue(kysely, process.processId)
     const before = await runState(kysely, runId)
     if (before !== null && before !== 'running') {
-      // Else other commands go on with what was left when it was stopped or killed.
+      // Else other commands would continue what the run left when it was stopped or killed.
       const isOpen = before === 'interrupted'
       if (isOpen) await leaveRun(kysely, runId)
       return {
@@ -49,7 +49,7 @@ const cancelInTime = async ({ database: { kysely }, clock, process }: CancelRunt
     }
     await leaveRun(kysely, runId)
     while (!late.aborted && (await jobsInFlight(kysely, runId)) > 0) await clock.sleep(checkEveryMs)
-    // Rows that were being settled at the first time, and plans that were held then.
+    // Again for rows that were being settled, and plans that were held, the first time.
     await leaveRun(kysely, runId)
     await finishRun(kysely, runId, 'cancelled', null)
     const withdrawn = await withdrawRun(kysely, runId, 'cancel')

@@ -1,4 +1,4 @@
-// What lies beside the landings against what the ledger knows: runs, purchases and epochs of this warehouse that another ledger has recorded.
+// Compares the notes beside the landings with the ledger: finds runs, purchases and epochs of this warehouse that another ledger has recorded.
 import type { LandingStore, Note } from '../extract/landing-store.ts'
 import {
   epochName,
@@ -23,12 +23,12 @@ interface Reading {
   readonly db: Db
   readonly identity: Identity
   readonly newest: Newest
-  /** What the names of the notes say, of those that are of that kind. */
+  /** The notes of one kind, by what their names say. */
   named<T>(nameOf: (path: string) => T | null, folder: string, after?: string): AsyncIterable<T>
   read(path: string): Promise<string | null>
 }
 
-/** A few listings, however long the history is: only what is as new as the ledger's newest is read. */
+/** A few listings, however long the history is: only notes as new as the ledger's newest are read. */
 export const readEvidence = async (db: Db, { notes }: Pick<LandingStore, 'notes'>, identity: Identity, signal?: AbortSignal) => {
   const newest = await newestKnown(db)
   const reading: Reading = {
@@ -43,9 +43,9 @@ export const readEvidence = async (db: Db, { notes }: Pick<LandingStore, 'notes'
   const ofThis = runs.filter(({ epoch }) => epoch === identity.epoch).map(({ runId }) => runId)
   return {
     ...{ newest, replacedBy, unknown },
-    /** The highest in which anybody worked, or that anybody took: what was noted of an epoch itself is missing where the landings come from an older copy. */
+    /** The highest that is noted, or in which a run or purchase is noted: the epoch's own note is missing where the landings come from an older copy. */
     highestEpoch: [...runs, ...unknown].reduce((highest, { epoch }) => Math.max(highest, epoch), highestEpoch),
-    /** Under this epoch. A run is on record before it is noted: one that began meanwhile is known by now. */
+    /** Runs of this epoch that the ledger lacks. A run is on record before it is noted: one that began meanwhile is known by now. */
     unknownRuns: await countUnknownRuns(db, ofThis),
   }
 }
@@ -61,7 +61,7 @@ async function* named<T>(notes: AsyncIterable<Note>, nameOf: (path: string) => T
 export const isNewerElsewhere = ({ unknownRuns, unknown }: Evidence, { epoch }: Identity): boolean =>
   unknownRuns > 0 || unknown.some((receipt) => receipt.onRecord === 'nothing' && receipt.epoch === epoch)
 
-/** The highest that is noted, 0: none; and one that was declared to go on in the place of this one, null: none. */
+/** The highest epoch that is noted (0: none), and one that was declared the successor of this one (null: none). */
 const epochsOf = async ({ named, identity }: Reading) => {
   let highestEpoch = 0
   let replacedBy: number | null = null
@@ -88,7 +88,7 @@ const unknownPurchases = async (reading: Reading): Promise<UnknownPurchase[]> =>
   await sift()
   const bought = new Set(unknown.filter(({ digest }) => digest !== null).map(purchaseName))
   const kept: UnknownPurchase[] = []
-  // An intent says nothing more once the report's own receipt is there; one that was withdrawn since it was listed is gone.
+  // An intent does not count beside the report's own receipt, or once it was withdrawn since it was listed.
   for (const one of unknown)
     if (one.digest !== null || (!bought.has(purchaseName(one)) && (await reading.read(one.path)) !== null)) kept.push(one)
   return kept
@@ -96,7 +96,7 @@ const unknownPurchases = async (reading: Reading): Promise<UnknownPurchase[]> =>
 
 const purchaseName = ({ askNumber, epoch }: ReceiptName): string => `${askNumber}.${epoch}`
 
-/** Those as new as the ledger's newest, then older ones of purchases that still wait for their id, behind which so much was asked for. */
+/** Receipts as new as the ledger's newest, then older ones of purchases that still wait for their id. */
 async function* receiptsToCompare({ db, named, identity: { id }, newest }: Reading): AsyncGenerator<ReceiptName> {
   const from = receiptsFrom(id, newest.boughtAsk)
   yield* named(receiptName, folderOf(id, 'receipts'), from)
@@ -108,7 +108,7 @@ async function* receiptsToCompare({ db, named, identity: { id }, newest }: Readi
   }
 }
 
-/** `onRecord`: what the ledger has of that number: nothing, a purchase whose id could not be recorded, or one under another id, perhaps in the place of this one. */
+/** `onRecord`: what the ledger has for that ask number: nothing, a purchase whose id could not be recorded, or one with another id, perhaps in place of this. */
 const notOnRecord = async (db: Db, listed: readonly ReceiptName[]) => {
   const known = await purchasesOf(db, [...new Set(listed.map(({ askNumber }) => askNumber))])
   const withId = known.filter(({ reportId }) => reportId !== null)

@@ -1,4 +1,4 @@
-// Units that an answer may not change before a person has seen it, or before the service has published their window: what holds them back, and what people read of it.
+// Units that an answer must not change until a person has seen it, or until the service has published their window: the rules, and the messages about them.
 import { type RawBuilder, sql } from 'kysely'
 import type { Session } from '../db/session.ts'
 import type { Db } from '../db/tables.ts'
@@ -15,12 +15,12 @@ import { windowsAnswered } from '../ledger/windows.ts'
 
 /** A unit of the job with what came for it. */
 export interface Tally extends TestedUnit {
-  /** Rows that can be loaded, records that cannot, rows that are loaded. */
+  /** `rows` can be loaded, `refused` records cannot, `previous` rows are loaded now. */
   readonly rows: number
   readonly refused: number
   readonly previous: number
   readonly duplicates: number
-  /** Its values have rows of periods that were not asked for. */
+  /** The answer has rows of its values for periods that were not requested. */
   readonly isElsewhere: boolean
 }
 
@@ -36,7 +36,7 @@ type HoldRule = NonNullable<Awaited<ReturnType<typeof holdRuleOf>>>
 type Place = Pick<Tally, 'window' | 'slice'>
 type Stray = Pick<RejectedRow, 'part' | 'line' | 'reason'>
 
-/** null: a person allowed the answer. */
+/** null: a person released the answer. */
 export const holdRuleOf = async (db: Db, loading: Loading, parsed: ParseReport) => {
   const { claim, definition, source } = loading.work
   if (claim.released) return null
@@ -46,14 +46,14 @@ export const holdRuleOf = async (db: Db, loading: Loading, parsed: ParseReport) 
     vanished: await vanishedColumns(db, loading, parsed),
     shrink: definition.limits.shrink,
     mostRows: mostRowsOf(loading),
-    /** So many rows are wanted; null: all. */
+    /** The number of rows that are wanted; null: all. */
     top,
-    /** A rejected record that may be the unit's: what nothing came for is not known to have none. */
+    /** A rejected record that may belong to the unit: then a unit without rows is not known to be empty. */
     strayOf: strays(parsed.rejected),
   }
 }
 
-/** Of records whose unit is not known: one that names a window may be any of that window's, one that names a slice any of that slice's. */
+/** A rejected record without a known unit may belong to any unit of the window or of the slice that it names, or of the answer where it names neither. */
 export const strays = (rejected: readonly RejectedRow[]): ((unit: Place) => Stray | null) => {
   const first = new Map<string, Stray>()
   const nameOf = ({ window, slice }: Partial<RejectedRow>) => `${window} ${slice}`
@@ -70,7 +70,7 @@ export const strays = (rejected: readonly RejectedRow[]): ((unit: Place) => Stra
   }
 }
 
-/** Units that the answer would rob of their rows, that were cut, that fail a test, or that it has nothing for but rejected records. @param rule null: a person allowed it */
+/** Units that would lose their rows, were cut, fail a test, or got nothing but rejected records. @param rule null: a person released the answer */
 export const heldOf = (rule: HoldRule | null, tallies: readonly Tally[], failing: ReadonlyMap<number, string>): readonly Held[] =>
   tallies.flatMap((tally): readonly Held[] => {
     const because = failing.get(tally.number)
@@ -90,12 +90,12 @@ export const holdCodeOf = (
   if (rows === 0 && previous === 0 && strayOf(place) !== null) return 'TOO_MANY_REJECTS'
   const came = rows + refused
   if (isCut(mostRows, { rows, refused })) return 'CAPPED'
-  // As many as were wanted: that fewer are wanted than before is no loss.
+  // All wanted rows came. Fewer than before are no loss: fewer are wanted now.
   if (previous === 0 || (top !== null && came >= top)) return null
   return rows === 0 || previous - came > shrink * previous ? 'SHRUNK' : null
 }
 
-/** Units that keep their rows wait for a person. Why the first of them does; null: none does. */
+/** Held units keep their loaded rows and wait for a person. Returns why the first of them does; null: none is held. */
 export const holdBack = async (
   { kysely }: Session,
   { work, answer: { answerId } }: Loading,
@@ -106,7 +106,7 @@ export const holdBack = async (
   const { claim, definition } = work
   const codes = held.map(({ number, code }) => ({ unitId: number, code }))
   await holdUnits(kysely, claim, answerId, codes)
-  // What it was refused for before is over; what is noted of its units stands alone.
+  // A former refusal of the whole answer is over; what is noted of its held units stays.
   await foundGood(kysely, answerId)
   let because: LoadResult['heldBecause'] = null
   for (const code of ['SCHEMA', 'TEST_FAILED', 'CAPPED', 'SHRUNK', 'TOO_MANY_REJECTS'] as const) {
@@ -161,15 +161,15 @@ const reasonOf = (
   }
 }
 
-/** Rows that were asked for of each combination and period; null: all there are. */
+/** Rows requested for each combination and period; null: all. */
 export const mostRowsOf = ({ work: { source, definition } }: Loading): number | null =>
   source.limitsOf?.(definition.params).rows ?? null
 
-/** Periods of a window are cut each by itself. */
+/** The limit cuts each period of a window by itself, so a multiple of it may have been cut, too. */
 export const isCut = (mostRows: number | null, { rows, refused }: Pick<Tally, 'rows' | 'refused'>): boolean =>
   mostRows !== null && rows + refused > 0 && (rows + refused) % mostRows === 0
 
-/** Call in the load's transaction. @param rows the answer's, as a table with `_unit_id` */
+/** Records which loaded units may have been cut. Call in the load's transaction. @param rows the answer's, as a table with `_unit_id` */
 export const keepCut = async (db: Db, loading: Loading, loaded: readonly Tally[], rows: RawBuilder<unknown>): Promise<void> => {
   const { source, definition } = loading.work
   const { rows: mostRows, top, shareField } = source.limitsOf?.(definition.params) ?? {}
@@ -183,18 +183,18 @@ export const keepCut = async (db: Db, loading: Loading, loaded: readonly Tally[]
       select unit_id, ${answer}, ${mostRows ?? null}::integer from unnest(${capped}::bigint[]) as x (unit_id)`
   const share = definition.columns.find(({ name, from }) => [...from, name].includes(shareField ?? ''))
   if (top === undefined || share === undefined) return
-  // A sum beyond the whole says nothing of it.
+  // Shares that add up to more than the whole are wrong, so they are not recorded.
   await query(db)`insert into etl.cut_units (unit_id, answer_id, share)
     select _unit_id, ${answer}, least(sum(${sql.ref(share.name)}), 1) from ${rows} r where _unit_id = any(${numbers}::bigint[])
     group by _unit_id having count(*) >= ${top} and sum(${sql.ref(share.name)}) between 0 and 1.001`
 }
 
-/** So many values with rows in the window before tell that one without any is not there: a single one may have come to its end. */
+/** An empty window counts as not published only if so many values have rows in the window before it: a single value may have ended. */
 const fewestValues = 3
 
 /**
- * The service cuts what is asked for at its newest window (api-facts 75). Throws NOT_PUBLISHED where the answer ends before its last windows, which have never
- * been answered, and no later one was to be published when it was asked for. Asked for alone, a window without rows has none: so none is bought each night.
+ * The service cuts a request at its newest window (api-facts 75). Throws NOT_PUBLISHED where the answer has no rows for its last windows, no earlier answer
+ * covered them, and no later window was due for publication at the time of the request. A window requested alone and empty counts as empty: no night buys it again.
  */
 export const refuseUnpublished = async (
   db: Db,

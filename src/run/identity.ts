@@ -1,4 +1,4 @@
-// Whether this database is the warehouse it says it is: found out when a command begins and when a run does, and decided by a person.
+// Whether this database is the warehouse that it claims to be, or a copy: checked when a command and when a run begins, and decided by a person.
 import type { Definition } from '../core/types.ts'
 import { hostname } from 'node:os'
 import { counted } from '../core/counted.ts'
@@ -34,7 +34,7 @@ import { boxOf } from '../core/unit-key.ts'
 import { drawAbove } from '../ledger/receipts.ts'
 import { type Adopted, adoptWork, type FoundAnswer, pipelineOf } from '../ledger/adopt-work.ts'
 
-/** What finding out needs. */
+/** What the check needs. */
 export interface Place {
   readonly database: Pick<Database, 'kysely' | 'display'>
   readonly landing: LandingStore
@@ -43,7 +43,7 @@ export interface Place {
 /** What was found, for people; null: nothing is wrong. */
 type Judged = Pick<Identity, 'standing' | 'reason'>
 
-/** What a ledger is by its own words, by where it is, and by what lies beside the landings. Changes nothing. @param evidence null: not asked for */
+/** Judges by what the ledger records, where it is, and the notes beside the landings. Changes nothing. @param evidence null: the notes were not read */
 const standingOf = (identity: Identity, evidence: Evidence | null): Judged => {
   const name = `warehouse ${identity.id}, epoch ${identity.epoch}`
   if (identity.standing !== 'own') return identity
@@ -62,7 +62,7 @@ const standingOf = (identity: Identity, evidence: Evidence | null): Judged => {
   return { standing: 'copy', reason: `This database is older than what was done as ${name}: ${foundWords(evidence, identity)}.` }
 }
 
-/** A copy; of a ledger that was only migrated it is none until a run used its name. */
+/** The ledger is not in the database that it recorded as its home. Whether that makes it a copy is decided in `standingOf`. */
 const isAway = ({ home, here }: Identity): boolean => home !== null && home !== here
 
 const foundWords = ({ unknownRuns: runs, unknown }: Evidence, { epoch }: Identity): string => {
@@ -70,7 +70,7 @@ const foundWords = ({ unknownRuns: runs, unknown }: Evidence, { epoch }: Identit
   return `${thoseOf({ run: runs, purchase: purchases })} that its ledger does not know ${runs + purchases === 1 ? 'is' : 'are'} noted beside the landings`
 }
 
-/** Those there are, by their noun. */
+/** The counts above zero with their nouns, such as `2 runs and 1 purchase`. */
 const thoseOf = (counts: Readonly<Record<string, number>>): string =>
   Object.entries(counts)
     .flatMap(([noun, count]) => (count > 0 ? [counted(count, noun)] : []))
@@ -81,8 +81,8 @@ const warningOf = ({ standing, reason }: Judged): string | null =>
   standing === 'own' ? null : `${reason ?? ''} It buys and deletes nothing until you decide. ${howToDecide}`
 
 /**
- * What is wrong with this database's identity, and what to do (null: nothing); and which receipts of purchases that the ledger does not know cannot be taken
- * in, and why. Changes nothing. @param remote whether what lies beside the landings is read
+ * What is wrong with this database's identity, and what to do (null: nothing is wrong); and which receipts of purchases that the ledger does not know cannot
+ * be read, and why. Changes nothing. @param remote whether the notes beside the landings are read
  */
 export const identityFindings = async ({ database, landing }: Place, remote: boolean, signal?: AbortSignal) => {
   const identity = await readIdentity(database.kysely)
@@ -102,8 +102,8 @@ export const identityFindings = async ({ database, landing }: Place, remote: boo
 export type Settled = Awaited<ReturnType<typeof settleIdentity>>
 
 /**
- * Finds out and writes down what this database is, and takes up what receipts and landings prove where it is a copy. An ordinary start makes three small
- * listings. Idempotent. @param goesOn a person says that it replaces the one it was copied from: it keeps the name, also where nothing has run in it yet
+ * Finds out and records what this database is; a copy adopts the purchases and answers that receipts and landings prove. An ordinary start makes three small
+ * listings. Idempotent. @param goesOn a person declared that it replaces its original: it keeps the name, even if nothing has run in it yet
  */
 export const settleIdentity = async (place: Place, goesOn = false) => {
   const { kysely } = place.database
@@ -113,7 +113,7 @@ export const settleIdentity = async (place: Place, goesOn = false) => {
   const found = { db: kysely, landing: place.landing, id: before.id, evidence }
   if (judged.standing === 'own') {
     if (isAway(before) && !goesOn) await settleHere(kysely, before.here)
-    // Ids that were paid for while the database took nothing: their receipts have them.
+    // Reports that were bought while the database could not be written: their receipts have the ids.
     const unknown = evidence.unknown.filter(({ onRecord, epoch }) => onRecord === 'no id' && epoch === before.epoch)
     const adopted = await adoptPurchases({ ...found, evidence: { ...evidence, unknown } })
     return { identity: isAway(before) ? await readIdentity(kysely) : before, warning: null, adopted }
@@ -127,7 +127,7 @@ export const settleIdentity = async (place: Place, goesOn = false) => {
   return { identity: await readIdentity(kysely), warning: warningOf(judged), adopted }
 }
 
-/** From here on a backup of the database bears its name. */
+/** A new ledger records where it is, so that a later copy of it is recognised. Idempotent. */
 export const settledHere = async ({ database }: Pick<Place, 'database'>): Promise<Identity> => {
   const found = await readIdentity(database.kysely)
   if (found.home !== null) return found
@@ -144,13 +144,13 @@ const takeEpoch = async (place: Place, { id, epoch, here }: Identity, highest: n
     const own = { id, epoch: next }
     const text = await claimOf(place, own, here)
     const path = epochPath(own, 'copy')
-    // A store without conditional writes has the last one's text.
+    // Without conditional writes the last writer wins, so the text is read back.
     if ((await place.landing.notes.write(path, text)) && (await place.landing.notes.read(path)) === text) return next
   }
   throw new EtlError('INTERNAL', `No epoch from ${first} on is free beside the landings; please report this defect.`)
 }
 
-/** What is noted of a run that began, or an epoch that was taken, for people. @param home server and database of the ledger */
+/** The text of a note about a run or an epoch, for people. @param home server and database of the ledger */
 const claimOf = async ({ database }: Place, { id, epoch }: Warehouse, home: string): Promise<string> => {
   const at = await databaseNowText(database.kysely)
   const by = { database: database.display, process: `${hostname()}:${process.pid}` }
@@ -158,12 +158,12 @@ const claimOf = async ({ database }: Place, { id, epoch }: Warehouse, home: stri
 }
 
 /**
- * @param usesLanding false: the command lands and buys nothing, and nothing is looked for beside the landings
+ * @param usesLanding false: the command lands and buys nothing, so the notes beside the landings are not read
  * @param walks definitions of the command that are answered in pages
  */
 export const openIdentity = async (place: Place, usesLanding: boolean, walks: readonly Definition[], progress: Progress) => {
   let own: Identity = await readIdentity(place.database.kysely)
-  // The run finds out what its command has told already.
+  // The run repeats the check of its command: each message is told once.
   const told = new Set<string>()
   const tell = (...messages: readonly (string | null)[]): void => {
     for (const message of messages)
@@ -180,19 +180,19 @@ export const openIdentity = async (place: Place, usesLanding: boolean, walks: re
   if (usesLanding) await settle()
   return {
     current: (): Warehouse => own,
-    /** Finds out anew, takes up what there is to take up, and notes the run. Before anything is planned or bought for it. */
+    /** Call before the run plans or buys anything. Checks the identity again, adopts what it finds, and leaves a note of the run. */
     begin: async (runId: number): Promise<void> => {
       if (!usesLanding) return
       await settle()
       const found = { db: place.database.kysely, landing: place.landing }
       if (own.epoch > 1) tell(adoptedWords({ ...nothing, ...(await adoptUnplanned(found, own.id, walks)) }))
-      // Beside the landings, once the run is on record: a ledger that does not know it is older.
+      // Written once the run is on record: a ledger that lacks a noted run is an older copy.
       await place.landing.notes.write(runPath(own, runId), await claimOf(place, own, own.here))
     },
   }
 }
 
-/** null: there was nothing to take up. */
+/** null: nothing was adopted. */
 export const adoptedWords = ({ purchases, answers, left, damaged }: AdoptedCounts): string | null => {
   const words = [...damaged]
   if (left > 0)
@@ -207,7 +207,7 @@ export const adoptedWords = ({ purchases, answers, left, damaged }: AdoptedCount
 
 export type Declaration = 'restored' | 'moved' | 'clone'
 
-/** A person's word on what this database is. Takes up what was bought meanwhile. */
+/** A person declares what this database is. A restored or moved one adopts what was bought meanwhile. */
 export const declareIdentity = async (place: Place, as: Declaration): Promise<Settled> => {
   const { kysely } = place.database
   const { identity, adopted: before } = await settleIdentity(place, as !== 'clone')
@@ -236,7 +236,7 @@ interface AdoptRequest {
   readonly evidence: Evidence
 }
 
-/** Idempotent, each piece a commit. New asks are newer than all that was found. */
+/** Idempotent; each purchase and each answer is its own commit. Later ask numbers are above all that were found. */
 const adoptUnknown = async (request: AdoptRequest): Promise<AdoptedCounts> => {
   const { db, landing, id, evidence } = request
   let highest = BigInt(evidence.newest.ask)
@@ -244,7 +244,7 @@ const adoptUnknown = async (request: AdoptRequest): Promise<AdoptedCounts> => {
     if (BigInt(askNumber) > highest) highest = BigInt(askNumber)
   }
   for (const { askNumber } of evidence.unknown) see(askNumber)
-  // Also of pipelines that this ledger does not know yet: see adoptUnplanned.
+  // Includes landings of pipelines that this ledger does not know yet: see adoptUnplanned.
   for await (const locator of landing.older(Number.POSITIVE_INFINITY)) see(askNumberOfAny(locator, id) ?? '0')
   await drawAbove(db, String(highest))
   const counts = await adoptPurchases(request)
@@ -252,7 +252,7 @@ const adoptUnknown = async (request: AdoptRequest): Promise<AdoptedCounts> => {
   return { ...counts, answers, damaged: [...counts.damaged, ...damaged] }
 }
 
-/** Those of the receipts alone. `left`: receipts of pipelines that have another shape here; `damaged`: those that cannot be taken in and are passed over, which and why. */
+/** Adopts by receipts alone. `left`: receipts of pipelines that have another shape here; `damaged`: which receipts were skipped, and why. */
 const adoptPurchases = async ({ db, landing, id, evidence }: AdoptRequest) => {
   let [purchases, left] = [0, 0]
   const damaged: string[] = []
@@ -278,7 +278,7 @@ const adoptPurchase = async (db: Db, landing: LandingStore, id: string, { path }
   })
 }
 
-/** What landed of the purchase, the newest whole one; null: nothing did. */
+/** The newest whole landing of the purchase; null: there is none. */
 const answerOf = async (landing: LandingStore, id: string, receipt: Receipt): Promise<FoundAnswer | null> => {
   const { pipeline, pipeline_version: version, window, slice, dimensions, ask_number, question } = receipt
   const box = boxOf({ pipeline, version, window, dimensions, slices: combinations(dimensions, slice) })

@@ -1,4 +1,4 @@
-// What the steps of one job share while a process holds it, how that is put together from a claim, and what the steps of its load share.
+// What the steps of one job and of its load share while a process holds the job, and how that is made from a claim.
 import type { Completeness } from '../core/completeness.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Box, Definition, Payload, RowCounts } from '../core/types.ts'
@@ -14,11 +14,11 @@ import type { ParseReport } from '../parse/parse-report.ts'
 import type { UnitMark } from '../parse/unit-mark.ts'
 import { definitionOf, type Runtime } from './runtime.ts'
 
-/** What a job was paid for, while it is not on record. */
+/** What was paid for a job and is not on record yet. */
 export interface Paid {
   /** HTTP requests made for the job so far; taken out once the transaction that records them has committed. */
   readonly requests: RequestRecord[]
-  /** Landings with paid pages of its walk that the ledger could not be told of. */
+  /** Landings with paid pages of its walk that the ledger does not name yet. */
   readonly unnamed: Set<string>
 }
 
@@ -30,7 +30,7 @@ export interface JobWork extends Paid {
   /** The definition travels with the job from its claim to its settlement. */
   readonly definition: Definition
   readonly source: Source
-  /** False where only what fetching needs of the definition is known: the answer is landed and waits for the definition. */
+  /** False where only the part of the definition that fetching needs is known: the answer is landed and waits for the definition. */
   readonly mayLoad: boolean
   readonly signal: AbortSignal
 }
@@ -39,7 +39,7 @@ export interface JobWork extends Paid {
 export const openJob = async (runtime: Runtime, claim: ClaimedJob, paid: Paid, signal: AbortSignal): Promise<JobWork> => {
   const here = definitionOf(runtime, claim)
   const written = here ?? (await storedDefinition(runtime.database.kysely, claim.pipelineId))
-  // A report is known to the account that bought it alone, whichever the definition names since.
+  // Only the account that bought a report knows it, even if the definition names another account since.
   const account = claim.kind === 'report' && claim.askNumber !== null ? claim.account : written.account
   const definition = account === written.account ? written : { ...written, account }
   const source = runtime.sources.get(definition.source)
@@ -53,8 +53,8 @@ export const openJob = async (runtime: Runtime, claim: ClaimedJob, paid: Paid, s
 }
 
 /**
- * Writes in a transaction that also puts requests on record. These are taken out at once, so that no other puts them on record too, and are there again
- * where it fails. @param isOver which of them
+ * Writes in a transaction that also records requests. These leave the list at once, so that no other transaction records them, too, and come back to it
+ * where this one fails. @param isOver which requests are recorded
  */
 export const withRequests = async <T>(
   { kysely }: Pick<Runtime['database'], 'kysely'>,
@@ -75,20 +75,20 @@ export const withRequests = async <T>(
   }
 }
 
-/** A report that is asked for again may bring what is loaded already: then it matters whether all its units have their rows from one answer. */
+/** A report that is requested again may bring what is loaded already, which counts only if all its units have their rows from one answer. */
 const withLoaded = async ({ database }: Runtime, claim: ClaimedJob): Promise<ClaimedJob> =>
   claim.cells === 1 || claim.answer !== null || claim.forced || claim.reason === 'new'
     ? claim
     : { ...claim, loaded: await answerOfAll(database.kysely, claim, claim.cells) }
 
-/** What was bought is fetched whatever became of the definition; its rows wait for it. */
+/** A bought answer is fetched even without its definition; its rows wait for the definition. */
 export const withoutDefinition = ({ box }: ClaimedJob): EtlError =>
   new EtlError(
     'NO_DEFINITION',
     `${box.key}: its answer is landed and waits for the definition of ${box.pipeline} version ${box.version} as it was when this was asked for. Put it back under pipelines/ and run again, or leave it.`,
   )
 
-/** So few bytes are compared in a table that the session keeps, and loaded by statements that it keeps. */
+/** An answer of up to so many bytes is compared in a table, and loaded by statements, that the session keeps. */
 export const tinyBytes = 256 * 1024
 
 /** An answer that is whole in its landing and on record. */
@@ -105,12 +105,12 @@ export interface LandedAnswer {
 /** Straight into the table; beside it and then the difference; the same with a search for repeated keys. */
 export type Way = 'first' | 'again' | 'careful'
 
-/** One answer into the units of one job. */
+/** The load of one answer into the units of one job. */
 export interface Loading {
   readonly work: JobWork
   readonly answer: LandedAnswer
   readonly units: AnswerUnits
-  /** Filled with the records behind a refusal because of conflicts. */
+  /** Receives the conflicting records of an answer that is refused for them. */
   readonly conflicting: QuarantineEntry[]
 }
 
@@ -136,7 +136,7 @@ export interface LoadResult extends RowCounts {
   readonly unitsLoaded: number
   /** They wait for a person. */
   readonly unitsHeld: number
-  /** Why the first that is held is; null: none is. */
+  /** Why the first held unit is held; null: none is. */
   readonly heldBecause: { readonly code: HeldCode; readonly message: string } | null
   /** They hold a newer answer. */
   readonly unitsSkipped: number

@@ -1,4 +1,4 @@
-// One job, from its claim to what became of it: probe, extract and land, then parse and load what is landed, settle. Read it from top to bottom.
+// One job, from its claim until it is settled: probe, extract and land, then parse and load the landed bytes. Read it from top to bottom.
 import { Readable } from 'node:stream'
 import { type Completeness, isSameFingerprint, maskedFingerprint } from '../core/completeness.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
@@ -42,7 +42,7 @@ export const workJob = async (runtime: Runtime, claim: ClaimedJob, signal: Abort
     await outlast(runtime, signal, () => settleJob(runtime, claim, paid, thrown))
       .catch((refused: unknown) => {
         if (asEtlError(refused).code !== 'FENCED') throw refused
-        // Another process has the job by now; what this one has asked for it goes on record all the same.
+        // Another process has the job by now; the requests of this one are recorded all the same.
         return settleJob(runtime, claim, paid, refused)
       })
       .catch(async (refused: unknown) => {
@@ -64,7 +64,7 @@ const perform = async (work: JobWork): Promise<void> => {
   }
 }
 
-/** A refresh asks first, where asking is free or one record, whether the loaded answer still stands. */
+/** A refresh first probes, where that is free or cheaper than the pages, whether the loaded answer still holds. */
 const standsUnchanged = async (work: JobWork, context: OpenContext): Promise<boolean> => {
   const { claim, source, definition } = work
   const { probe } = source
@@ -89,10 +89,10 @@ const settleUnchanged = async (work: JobWork, fingerprint: Fingerprint): Promise
   announce(work, 'unchanged')
 }
 
-/** Runs that read pages which never held still, before a person is asked. */
+/** After so many runs in which the pages changed while they were read, a person is asked. */
 const mostRunsInVain = 3
 
-/** Reads the pages until an answer held still, at most `limits.walks` times, then loads it. A report is downloaded once a claim. */
+/** Reads the pages until they did not change while they were read, at most `limits.walks` times, then loads them. A report is downloaded once per claim. */
 const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> => {
   const { runtime, claim, definition } = work
   let askNumber = claim.askNumber
@@ -112,7 +112,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       }
       const answerId = await outlast(runtime, work.signal, () => record(work, landed, context.question())).catch(
         (error: unknown) => {
-          // Its pages are as good as those of a walk that was stopped.
+          // The landed pages serve a resume, like those of a stopped walk.
           if (claim.kind === 'walk') work.unnamed.add(landed.locator)
           throw error
         },
@@ -139,7 +139,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
   }
 }
 
-/** A report that came short is paid for: where it cannot be downloaded again, it waits for a person and the next run as before. */
+/** An incomplete report is paid for. Where it cannot be downloaded again, it stays held for a person, and the next run tries again. */
 const stillShort = ({ claim, signal }: JobWork, error: unknown): unknown => {
   const { code, message } = asEtlError(error)
   if (signal.aborted || code === 'FENCED') return error
@@ -164,7 +164,7 @@ const loadLanded = async (work: JobWork, landed: Landed, answerId: number): Prom
   })
 }
 
-/** From here on the job asks for nothing again: its answer is whole on disk. */
+/** From here on nothing is requested for the job again: its answer is whole in the landing. */
 const record = (
   { runtime, claim, definition, source }: JobWork,
   { locator, manifest, completeness }: Landed,
@@ -176,7 +176,7 @@ const record = (
     top: source.limitsOf?.(definition.params).top ?? null,
   })
 
-/** An answer that was landed before, which may be for more than the job covers: it is parsed as what it was asked for. */
+/** Loads an answer that was landed before. It may cover more than the job does, so it is parsed by the box that it was requested for. */
 const loadAgain = async (work: JobWork, answer: NonNullable<ClaimedJob['answer']>): Promise<void> => {
   const { runtime, claim } = work
   if (!work.mayLoad) throw withoutDefinition(claim)
@@ -207,13 +207,13 @@ const load = async (work: JobWork, answer: LandedAnswer): Promise<void> => {
   warnOfDrift(work, parsed, result)
 }
 
-/** A report is downloaded again for nothing; pages that came whole would be bought again: they stay, and each run tries to load them. */
+/** Fetching whole pages again would cost, so they stay, and each run tries to load them. A report is downloaded again for free. */
 const kept = (error: unknown): unknown =>
   isEtlError(error) && (error.code === 'BAD_RESPONSE' || error.code === 'WRONG_ECHO')
     ? error.with(error.message, { follows: { next: 'keep the answer' } })
     : error
 
-/** @param result what the load came to; `unchanged` where the loaded answer still stands. */
+/** @param result of the load; `unchanged` where the loaded answer still holds. */
 const announce = ({ runtime, claim }: JobWork, result: LoadResult | 'unchanged'): void => {
   runtime.progress.counters.unitsDone += claim.cells
   const names = { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key, units: claim.cells }
@@ -226,10 +226,10 @@ const announce = ({ runtime, claim }: JobWork, result: LoadResult | 'unchanged')
   runtime.progress.emit({ event: 'unit', ...names, state, rows, ...held })
 }
 
-/** What was said of the answers of each run of a command. */
+/** Drift notices that a command has emitted, by run. */
 const said = new WeakMap<Runtime['progress'], Set<string>>()
 
-/** What the service adds to its answers is in all of a night's: it is news once. */
+/** What the service adds to its answers is in all answers of a night: people are told once. */
 const isFirstSaid = ({ runtime, claim }: JobWork, words: string): boolean => {
   const before = said.get(runtime.progress) ?? new Set()
   said.set(runtime.progress, before)
@@ -238,7 +238,7 @@ const isFirstSaid = ({ runtime, claim }: JobWork, words: string): boolean => {
   return before.add(`${claim.runId} ${claim.pipelineId} ${words}`).size > size
 }
 
-/** A column that came or went is loaded around, and said, before a chart shows it. */
+/** The load works without a column that came or went; people are told before a chart shows it. */
 const warnOfDrift = (work: JobWork, parsed: ParseReport, { drift, unitsLoaded }: LoadResult): void => {
   const { runtime, claim } = work
   const { missingColumns, unknownColumns } = drift ?? { missingColumns: [], unknownColumns: [] }

@@ -1,4 +1,4 @@
-// Whether a report is whole by the count of data points the service gives with it. What it counts is learnt from reports that agree.
+// Whether a report is whole, by the count of data points that the service sends with it. What the service counts is learned from reports that agree.
 import {
   type AnyReading,
   type Arrived,
@@ -26,9 +26,9 @@ import type { Loading, LoadResult, Read } from './job-work.ts'
 export type PointsRule = NonNullable<Awaited<ReturnType<typeof readPointsRule>>>
 
 /**
- * `dataset`: that of the account which bought the report; `open`: meanings that are still possible; `mayFetchAgain`: one that came short for the first time is
- * downloaded once more. null: nothing is compared, since the service gives no count, a person released the answer or wants no comparison, or the pipeline has loaded it before. What another
- * one has loaded may have been released there, or not compared.
+ * null: nothing is compared, since the service gives no count, a person released the answer or wants no comparison, or this pipeline has loaded it before
+ * (another pipeline may have loaded it released, or not compared). `dataset`: that of the account which bought the report; `open`: meanings that are still
+ * possible; `mayFetchAgain`: the report came short for the first time, so it is downloaded once more.
  */
 export const readPointsRule = async ({ work, answer: { answerId, completeness } }: Loading) => {
   const { claim, definition, runtime, source } = work
@@ -45,11 +45,11 @@ export const readPointsRule = async ({ work, answer: { answerId, completeness } 
   return { announced, dataset, open, rule, metrics: before.metrics.length, bought: before.metrics, mayFetchAgain }
 }
 
-/** Metrics of the report, where values have to be counted to compare. */
+/** Metrics of the report, where their values must be counted to compare; null: they need not be. */
 export const valuesCounted = (rule: PointsRule | null): readonly string[] | null =>
   rule?.open.some((reading) => reading.startsWith('non_empty')) ? rule.bought : null
 
-/** Those of the open meanings by which the report is whole if no key comes twice; null: only who has looked for repeated keys can tell. */
+/** The open meanings by which the report is whole if no key comes twice; null: only a careful load, which finds repeated keys, can tell. */
 const plainReadings = (loading: Loading, { announced, open, metrics, rule }: PointsRule, read: Read) => {
   const arrived = arrivedOf(metrics, read, open)
   const agree = agreeing(announced, arrived, open)
@@ -62,8 +62,8 @@ export const agreesPlainly = (loading: Loading, points: PointsRule, read: Read):
   plainReadings(loading, points, read) !== null
 
 /**
- * Puts on record what the report shows, once it is loaded and no key of it came twice. False: another report, judged meanwhile, has ruled all of it out,
- * or keys may have come twice in units that were left out, where one would make up for a row that another unit lacks.
+ * Records what the report shows, once it is loaded and none of its keys came twice. False: another report, judged meanwhile, has ruled all of it out, or
+ * units were left out in which keys may have come twice, so that a repeated row there may make up for a row that another unit lacks.
  */
 export const learnPlainly = async (
   loading: Loading,
@@ -98,13 +98,13 @@ export const judgePoints = async (loading: Loading, rule: PointsRule, read: Judg
 
 interface Refusal {
   readonly text: string
-  /** Settings that nothing speaks against: none that earlier reports have ruled out. */
+  /** Settings that earlier reports have not ruled out. */
   readonly open: readonly AnyReading[]
   /** Whether this is the first report that gives a count. */
   readonly isFirst: boolean
 }
 
-/** Of the settings that are open those by which the report is whole; that duplicates count only where nothing else fits. */
+/** The open settings by which the report is whole; those that count duplicates only where no other fits. */
 const fittingSettings = (judging: Judging, { open, isFirst }: Refusal) => {
   const { agree } = compare(judging, open)
   const plain = agree.filter((reading) => !reading.endsWith('_with_duplicates'))
@@ -145,13 +145,13 @@ const compare = <Reading extends AnyReading>({ announced, metrics, read }: Judgi
   return { arrived, agree: agreeing(announced, arrived, open) }
 }
 
-/** As if no key came twice where it was not looked for. */
+/** Where a load did not look for repeated keys, counts as if no key came twice. */
 const arrivedOf = (metrics: number, { parsed, mark, repeated }: Read, open: readonly AnyReading[]): Arrived => {
   const { duplicates, conflicts, conflictingKeys, filled } = repeated ?? noneRepeated
   const all = parsed.read + parsed.passedOver
   const most = all - sumOf(duplicates)
   const { cellsLeftOut: leftOut } = parsed
-  // What rows that came again have in fields that are counted and not read.
+  // Values that repeated rows may have in fields that are counted and not read.
   const unseen = mark.mostOthers * (all - most + conflicts.length - conflictingKeys)
   const filledSpan = (reading: AnyReading, twins: number, conflicting: number): Span | null =>
     open.includes(reading)
@@ -165,7 +165,7 @@ const arrivedOf = (metrics: number, { parsed, mark, repeated }: Read, open: read
   }
 }
 
-/** Only what was asked for can tell half a report from a whole one that is counted otherwise. */
+/** Whether the report may be cut, or whole and counted otherwise: only what was requested tells the two apart. */
 const isDoubtful = (
   { loading, read, announced }: { readonly loading: Loading; readonly read: Read; readonly announced: number },
   arrived: Arrived,

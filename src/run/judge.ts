@@ -1,4 +1,4 @@
-// What is found of an answer as a whole before any of it is loaded; what is refused is kept, with the verdict.
+// Judges an answer as a whole before any of it is loaded; a refused answer is kept, with the verdict.
 import type { Completeness } from '../core/completeness.ts'
 import { counted } from '../core/counted.ts'
 import { EtlError, type ErrorCode } from '../core/errors.ts'
@@ -22,7 +22,7 @@ const verdicts: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['INCOMPLETE', 'TOO_
 
 export const isVerdict = (error: unknown): error is EtlError => error instanceof EtlError && verdicts.has(error.code)
 
-/** Rejected rows, and those that conflict, that an answer of so many rows may have. */
+/** How many rejected and conflicting rows an answer of so many rows may have. */
 const allowedRejects = ({ definition: { limits } }: JobWork, read: number): number =>
   Math.min(limits.rejectCount ?? Number.POSITIVE_INFINITY, Math.floor(read * limits.rejectShare))
 
@@ -82,8 +82,8 @@ const judgeSums = async ({ claim, runtime }: JobWork, { answerId, completeness: 
 }
 
 /**
- * Throws where the answer is refused as a whole; `careful` where that depends on whether keys are repeated, which was not looked for. Conflicting rows are
- * rejects too, and identical ones are one.
+ * Throws where the answer is refused as a whole; returns `careful` where that depends on repeated keys, which this load did not look for. Conflicting rows
+ * count as rejects, and identical ones as one.
  */
 export const judgeWhole = async (loading: Loading, points: PointsRule | null, read: Read): Promise<'good' | 'careful'> => {
   const { work, answer, conflicting } = loading
@@ -125,7 +125,7 @@ const rowsOutside = ({ claim }: JobWork, what: string): EtlError => {
   )
 }
 
-/** What came although it was not asked for. */
+/** The message about rows that were not requested. */
 export const strayWords = ({ claim, definition }: JobWork, { strays, read }: ParseReport): string => {
   const { window } = claim.box
   const periods = [strays.from, strays.to].map((period) => windowAt(period, definition.window.every))
@@ -149,7 +149,7 @@ export const refuse = async (
     await lockJob(trx, claim)
     await setVerdict(trx, answerId, code, message === null ? null : redact(message))
     if (code !== 'TOO_MANY_REJECTS' || entries.length === 0) return
-    // Those of an earlier try give way: an answer that fails every night is not in quarantine a hundred times.
+    // Replaces those of an earlier attempt: an answer that fails every night must not be in quarantine a hundred times.
     await supersede(trx, claim, answerId, 'all')
     const unitId = await unitOfAnswer(trx, answerId)
     const shown = entries.slice(0, shownRejects).map((entry) => ({ ...entry, unitId }))

@@ -1,4 +1,4 @@
-// One job's answer from the service to the landing: parts pass through while they are written, and are whole and durable at the end.
+// Writes one job's answer from the service to the landing, part by part as it comes; it is whole and durable at the end.
 import { randomBytes } from 'node:crypto'
 import { type Completeness, maskedFingerprint } from '../core/completeness.ts'
 import { type Clock, once, steadyTime } from '../core/clock.ts'
@@ -26,45 +26,45 @@ export interface LandWork extends Pick<JobWork, 'claim' | 'definition' | 'source
 type LandContext = SourceContext &
   Partial<Pick<OpenContext, 'billed' | 'paidPages' | 'book' | 'begun' | 'question' | 'otherSums'>>
 
-/** An answer that is whole in its place. */
+/** An answer that is whole in the landing. */
 export interface Landed {
   readonly locator: string
   readonly manifest: Manifest
   readonly completeness: Completeness
-  /** Its parts as they were landed, where they are so few bytes that they need not be read back; null: they are more. */
+  /** The landed parts of a small answer, so that they need not be read back; null: it has more than `keptBytes`. */
   readonly kept: readonly Kept[] | null
 }
 
-/** An answer that the units hold already: nothing of it was kept. */
+/** An answer with the same bytes as the one that the units have: nothing of it was kept. */
 export interface Spared {
   readonly completeness: Completeness
   readonly manifest: null
 }
 
-/** A part that is at hand. */
+/** A part in memory. */
 export interface Kept extends Omit<Payload, 'body'> {
   readonly chunks: readonly Uint8Array[]
 }
 
-/** Pages of an answer that changed meanwhile are of no use, and those of another process's job none of ours. Whatever else ends a walk, its pages are as good as before. */
+/** After these errors the paid pages of a walk are useless: the answer changed meanwhile, or the job is another process's. After any other they stay good. */
 const spoiling: ReadonlySet<ErrorCode> = new Set(['UNSTABLE', 'INCOMPLETE', 'FENCED'])
 
-/** Paid pages are saved so often, and so many milliseconds' worth of them are lost to a kill. */
+/** How often paid pages are saved: a kill loses at most the pages of this time. */
 const saveEveryMs = 1_000
 
-/** Paid pages are landed also where the run was stopped or cancelled: it ends within five seconds. */
+/** So long after a stop or cancel paid pages are still landed: the run must end within five seconds. */
 const stillLandsMs = 3_500
 
-/** Between tries to keep paid pages while a bucket is away; a run that is to stop does not wait for it. */
+/** Pauses between attempts to keep paid pages while a bucket is away; a run that stops does not wait. */
 const bucketPausesMs = [1_000, 5_000, 15_000]
 
-/** So many bytes of an answer are kept. */
+/** An answer of up to so many bytes is kept in memory. */
 const keptBytes = 256 * 1024
 
 /**
- * Asks the source and writes all it answers. Of a report nothing is opened before its first part has begun to arrive: one that is still being made throws
- * REPORT_PENDING here. After any error nothing of the landing is left, but for paid pages of a walk that goes on later and those the ledger names
- * already. @param loaded SHA-256 of the answer that the units hold, where it may stand: the same bytes are not landed again
+ * Extracts from the source and lands every part. A report's landing is opened when its first part begins to arrive: a report that is still being made throws
+ * REPORT_PENDING before. After an error the landing is removed, except paid pages from which the walk resumes later, and pages that the ledger names already.
+ * @param loaded SHA-256 of the answer that the units have, where it may still hold: the same bytes are not landed again
  */
 export const land = async (
   work: LandWork,
@@ -83,13 +83,13 @@ export const land = async (
   const patience = withPatience(work.signal, runtime.clock, claim.kind === 'walk' ? stillLandsMs : 0)
   const open = async () => openWriter(work, patience.signal, await askNumber(), context.question?.())
   try {
-    // Pages are paid for as they come: where nothing can be landed none is asked for. The number of a report comes with its purchase.
+    // Each page is paid for as it comes, so the landing must open before the first request. A report opens later: its purchase brings its ask number.
     if (claim.kind === 'walk') writer = await open()
     let next = await parts.next()
     writer ??= await open()
     begun = begunPages(work, context, writer, mask)
     for (; next.done !== true; next = await begun.savedDuring(parts.next())) {
-      // Pages that are paid for and here are landed first: the next request is what ends the walk.
+      // Paid pages that have arrived are landed first: the walk then ends at its next request.
       if (context.signal.aborted && !begun.isWorthKeeping())
         throw new EtlError('INTERRUPTED', `Stopped while reading ${claim.box.key}; run the same command again to resume.`)
       runtime.progress.counters.pages += 1
@@ -112,7 +112,7 @@ export const land = async (
     writer = null
     return { locator, manifest, completeness, kept }
   } catch (error) {
-    // Pages that are on their way are paid for, too.
+    // In-flight pages are paid for, too.
     await parts.return(nothingRead).catch(() => undefined)
     if ((await begun?.isKeptAfter(error, isBetweenParts ? spared : null)) === true) writer = null
     throw error
@@ -139,7 +139,7 @@ const completenessOf = (
   }
 }
 
-/** Of one walk: what it has landed and paid for so far, saved once a second in case the process is killed. A report is bought as a whole: nothing is saved. */
+/** Saves once a second what a walk has landed and paid for, in case the process is killed. A report is bought as a whole: nothing is saved. */
 const begunPages = (
   { claim, runtime: { clock, log } }: LandWork,
   context: LandContext,
@@ -159,7 +159,7 @@ const begunPages = (
     savedAt = now()
     try {
       await book?.()
-      // Pages that are still to be taken from what was kept before would be lost.
+      // If pages of the earlier landings are still to be taken over, naming only the new landing would lose them.
       const isAmid = (await begun?.hasMore()) === true
       if (!(await writer.save({ completeness: completenessOf(begunOnly, context) }))) return
       if (saved === 0) await begun?.keep(writer.locator, isAmid)
@@ -174,11 +174,11 @@ const begunPages = (
     landed: (): void => {
       pages += 1
     },
-    /** What was paid for is kept, and what the ledger names after any error. @param spared parts that came behind a missing one; null: one broke off half-written */
+    /** Whether the landing is kept after an error: for its paid pages, or since the ledger names it. @param spared parts behind a missing one; null: a part was cut off */
     isKeptAfter: async (error: unknown, spared: readonly Payload[] | null): Promise<boolean> => {
       const goesOn = spared !== null && isWorthKeeping() && !spoiling.has(asEtlError(error).code)
       if (!goesOn && saved === 0) return false
-      // The walk's own error is what a person is told.
+      // People are told the walk's own error, so an error here is only logged.
       try {
         for (const part of goesOn ? spared : []) await whole(mask(part), writer)
         if (goesOn && begun !== undefined) for await (const part of begun.rest()) await whole(mask(part), writer)
@@ -190,12 +190,12 @@ const begunPages = (
       if (saved === 0) await begun?.keep(writer.locator).catch(logUnsaved)
       return true
     },
-    /** What it waits for may be long in coming. */
+    /** Waits for the next part and saves meanwhile, since the part may take long. */
     savedDuring: async <T>(next: Promise<T>): Promise<T> => {
       if (pages === saved || !isWorthKeeping()) return next
       const leftMs = savedAt + saveEveryMs - now()
       const waiting = new AbortController()
-      // Where pages come faster than they are written the next one is always there.
+      // Checked before the race: where pages come faster than they are written, the next page is always there.
       const isDue =
         leftMs <= 0 ||
         (await Promise.race([next.then(() => false), clock.sleep(leftMs, waiting.signal).then(() => true)]).finally(() =>
@@ -243,7 +243,7 @@ const openWriter = (
     {
       ...{ box: claim.box, warehouse: runtime.warehouse, askNumber, fence: claim.fence, now: runtime.clock.now },
       nonce: randomBytes(3).toString('hex'),
-      // Of a stored definition the table's key is not known.
+      // A stored definition lacks the table's key.
       ...(definition.key.length === 0 ? {} : { question }),
     },
     signal,
@@ -251,11 +251,11 @@ const openWriter = (
 
 const nothingRead: Completeness = { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: null }
 
-/** The same part; a gzip file comes inflated, since its bytes hide what is in it. @param found called each time the key was there */
+/** The part with masked keys; a gzip file is inflated first, since its bytes hide them. @param found called for each key found */
 export const masked = (payload: Payload, maxBytes: number, found: () => void): Payload =>
   hasKeys() ? { ...payload, body: maskedBody(inflated(payload.body, maxBytes), found) } : payload
 
-/** What a source read of an answer by itself, in front of the mask. */
+/** Masks what a source read from the answer by itself, before the mask. */
 export const maskedWords = (completeness: Completeness): Completeness => {
   const { fingerprint, order } = completeness
   return {
@@ -265,7 +265,7 @@ export const maskedWords = (completeness: Completeness): Completeness => {
   }
 }
 
-/** A key may stand across two chunks: what could begin one waits for the next. Chunks are not joined: memory outside the heap makes V8 collect all garbage again and again. */
+/** A key may lie across two chunks, so bytes that may begin one wait for the next. Chunks are not joined: memory outside the heap makes V8 collect garbage again and again. */
 async function* maskedBody(body: AsyncIterable<Uint8Array>, found: () => void): AsyncGenerator<Uint8Array, void, void> {
   let held: Uint8Array = Buffer.alloc(0)
   const passed = function* (chunk: Uint8Array, isEnd: boolean): Generator<Uint8Array> {

@@ -1,4 +1,4 @@
-// Answers of walks that landed and that this ledger, restored from a backup, does not know: they are taken up, and none of their pages is bought again.
+// Adopts landed answers of walks that this ledger, restored from a backup, does not know: none of their pages is bought again.
 import type { Definition, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
@@ -33,7 +33,7 @@ interface FoundWalk extends Readonly<Record<'locator' | 'askNumber' | 'account',
   readonly windowEvery: WindowSize
 }
 
-/** Answers of walks that are newer than all the ledger knows, or of walks that are under way by it: the landings of its walking pipelines are listed, which an ordinary start does not do. */
+/** Landed answers of walks that are newer than all the ledger knows, or that it takes for under way. Lists the landings of all paged pipelines, which an ordinary start does not. */
 export async function* walksFound(db: Db, landing: LandingStore, id: string, newestAsk: string): AsyncGenerator<FoundWalk> {
   const underWay = new Set(await walksUnderWay(db))
   for (const { pipeline, version, account, window_every: windowEvery } of await walkPipelines(db)) {
@@ -45,10 +45,10 @@ export async function* walksFound(db: Db, landing: LandingStore, id: string, new
   }
 }
 
-/** What became of one, or why it cannot be taken in. */
+/** What became of a walk, or why it cannot be adopted. */
 type TakenUp = Adopted | { readonly message: string }
 
-/** One that no ledger can take in keeps none of the others away. Throws what is not its own fault. */
+/** Turns an error that comes from the landing or note itself into a message, so that the others are still adopted. Throws any other error. */
 export const damageOf = (place: string, error: unknown): { readonly message: string } => {
   if (isEtlError(error) && error.code === 'LANDING_CORRUPT') return { message: error.message }
   // Data that PostgreSQL does not take: no text, no number, out of range.
@@ -65,7 +65,7 @@ const takeUp = async (
   { locator, askNumber, account, windowEvery }: FoundWalk,
 ): Promise<Adopted> => {
   const manifest = await wholeManifest(landing, locator, unlessMissing)
-  // Pages of a walk that was stopped are no answer; the job that goes on with them names them.
+  // Pages of a walk that was stopped are no answer; the job that resumes it names them.
   if (manifest?.question === undefined || isBegunOnly(manifest.completeness)) return 'known'
   const { question } = manifest
   return db.transaction().execute(async (trx) => {
@@ -84,7 +84,7 @@ const takeUp = async (
   })
 }
 
-/** Of walks, how many were taken up, and which cannot be, and why. */
+/** Returns how many walks were adopted, and which cannot be, and why. */
 export const adoptEach = async (db: Db, landing: LandingStore, walks: AsyncIterable<FoundWalk>) => {
   let answers = 0
   const damaged: string[] = []
@@ -97,8 +97,8 @@ export const adoptEach = async (db: Db, landing: LandingStore, walks: AsyncItera
 }
 
 /**
- * Takes up those of pipelines that this ledger has never planned: they came to the original after the backup. What is beside the landings of a ledger
- * that was never restored is not looked for.
+ * Adopts answers of pipelines that this ledger has never planned: the original got them after the backup. Not called for a ledger that was never
+ * restored.
  */
 export const adoptUnplanned = (
   { db, landing }: { readonly db: Db; readonly landing: LandingStore },
@@ -117,7 +117,7 @@ async function* walksUnplanned(
     const { account, window } = definition
     for await (const locator of landing.below(pipelineFolder(definition))) {
       const askNumber = askNumberOfAny(locator, id)
-      // Another parameter of a pipeline of old has millions that are on record: they are not opened.
+      // A pipeline with other parameters may have millions that are on record: they are not opened.
       if (askNumber === null || (await isLandingKnown(db, { locator, askNumber }))) continue
       await makePipeline(db, definition)
       yield { locator, askNumber, account, windowEvery: window.every }

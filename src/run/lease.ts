@@ -1,4 +1,4 @@
-// The sign of life of a process, and its look for processes that ended without one: their jobs are free for others.
+// Renews the lease of a process, and frees the jobs of processes whose lease ended.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -11,7 +11,7 @@ import { freeStrays } from './work-loop.ts'
 const tickMs = 2_000
 const renewEveryMs = 4_000
 const tryAgainMs = 1_000
-/** How long what is not urgent waits for somebody's lock. */
+/** How long work that is not urgent waits for a lock of others. */
 const patienceMs = 800
 
 interface Heard {
@@ -32,13 +32,13 @@ export const keepLease = async (
   const watched: Watched = { database, own, log, onRenewed, onLost, line: null }
   const watching = stopsWith(stopping.signal, () => watch(watched, stopping.signal))
   return {
-    /** The connection of the lease, once there is one: it is free to ask also while all others wait for somebody's lock. */
+    /** The connection of the lease, once there is one: it is free even while all others wait for a lock. */
     line: (): Db => watched.line?.kysely ?? database.kysely,
-    /** The process has done: what it still holds is free for others at once. Never throws. */
+    /** Call when the process is done: what it still holds is free for others at once. Never throws. */
     end: async (): Promise<void> => {
       stopping.abort()
       await watching
-      // Where that fails its lease runs out.
+      // If that fails, the lease runs out.
       await stopsWith(AbortSignal.timeout(patienceMs), () => endProcess(database.kysely, own)).catch((error) =>
         log.warn({ error: messageOf(error) }, 'the process could not be signed off'),
       )
@@ -71,7 +71,7 @@ const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
         await onRenewed(kysely)
         renewedAt = performance.now()
       }
-      // Somebody's lock on a dead one's jobs must not keep this one from renewing.
+      // A lock on a dead process's jobs must not keep this process from renewing.
       const soon = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
       await stopsWith(soon, () => reapDead(kysely, own))
       const strays = await stopsWith(soon, () => freeStrays(kysely, own))
@@ -89,5 +89,5 @@ const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
 const openLine = ({ url }: Database): Promise<Database> =>
   openDatabase({ databaseUrl: url, home: '', maxConnections: 1, applicationName: 'millrace lease' })
 
-/** False once it is to stop. */
+/** False once the signal aborts. */
 const slept = (ms: number, signal: AbortSignal): Promise<boolean> => sleep(ms, true, { signal, ref: false }).catch(() => false)

@@ -1,4 +1,4 @@
-// A receipt for each purchase: the intent before it is sent, the report as soon as its id is known. What the ledger forgets, they do not.
+// Leaves a receipt for each purchase: the intent before it is sent, the report as soon as its id is known. They show a restored ledger what it lost.
 import { asksOf, metricsOf } from '../core/asks.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import type { ReportMemo } from '../core/report-shape.ts'
@@ -18,7 +18,7 @@ type ReceiptWork = Pick<JobWork, 'claim' | 'definition' | 'signal'> & {
 export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo => {
   const { log, landing, database, warehouse } = work.runtime
   const { jobId } = work.claim
-  /** As the intent had it, for when the database is away. */
+  /** The purchase as the intent recorded it, for when the database is away. */
   let intended: Purchase | null = null
   /** Never throws. False: the receipt could not be written. */
   const leave = async (reportId: string, purchase: Purchase | null): Promise<boolean> => {
@@ -51,18 +51,18 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
         intended = await purchaseOf(database.kysely, jobId)
         if (intended !== null) await landing.notes.write(intentPath(warehouse, intended.ask_number), receiptOf(work, intended))
       } catch (error) {
-        // A bucket that refuses has a receipt only where the answer to its first try was lost, and may not let it be removed.
+        // A bucket that refuses has the receipt only where the reply to an earlier attempt was lost, and may not let it be removed.
         if (intended !== null && isEtlError(error) && error.code === 'LANDING_REFUSED') {
           await landing.notes.remove(intentPath(warehouse, intended.ask_number)).catch(() => undefined)
           intended = null
         }
-        // Nothing was sent. What the ledger refuses is not on record; where the database went away, it may be.
+        // Nothing was sent. An intent that the ledger refused is not on record; where the database went away, it may be.
         if (isKnown || !isEtlError(error)) await takeBack(memo, work, intended, messageOf(error)).catch(() => undefined)
         throw error
       }
     },
     submitted: async (reportId, statusWord) => {
-      // Beside the record, not after it: where somebody's lock keeps the ledger from taking the id, or this process is told to stop, the receipt has it.
+      // Beside the record, not after it: if a lock keeps the ledger from taking the id, or this process must stop, the receipt has it.
       const purchase = intended ?? (await purchaseOf(database.kysely, jobId).catch(() => null))
       const isNoted = leave(reportId, purchase)
       const forgetId = async (): Promise<void> => {
@@ -70,7 +70,7 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
         if (purchase !== null) await landing.notes.remove(boughtPath(warehouse, purchase.ask_number, purchase.account, reportId))
       }
       const given = await memo.submitted(reportId, statusWord, async () => {
-        // Nothing was bought under the job's own number: what was noted of it goes, as in `takeBack`.
+        // Nothing was bought under the job's own number: its notes are removed, as in `takeBack`.
         await forgetId()
         if (purchase !== null) await landing.notes.remove(intentPath(warehouse, purchase.ask_number))
       })
@@ -83,12 +83,12 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
   }
 }
 
-/** Between tries while the database is away: half a minute in all, as for an id. */
+/** Pauses between attempts while the database is away: half a minute in all, as for an id. */
 const takeBackPausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
 
 /**
- * Only this process knows that nothing left: the intent alone is uncertain, and is held for a person. So a database that is just restarting is waited for,
- * though not by a process that is to stop. The receipt goes first: one of which the ledger knows nothing would be taken for that of a newer ledger.
+ * Withdraws an intent. Only this process knows that nothing was sent: an intent that stays is uncertain, and is held for a person. So the process waits
+ * for a database that restarts, unless it must stop itself. It removes the receipt first: one that the ledger lacks looks like that of a newer ledger.
  */
 const takeBack = async (memo: ReportMemo, work: ReceiptWork, intended: Purchase | null, message: string): Promise<void> => {
   const { signal, claim } = work
@@ -118,7 +118,7 @@ export const questionOf = (definition: JobWork['definition']): Question => ({
   metrics: metricsOf(definition),
 })
 
-/** Its text. The parameters are the ledger's: of a stored definition the table's key is not known. */
+/** The text of a receipt. The parameters come from the ledger: a stored definition lacks the table's key. */
 const receiptOf = ({ runtime, claim, definition }: ReceiptWork, purchase: Purchase): string => {
   const { receipt_at: _, parameters, ...words } = purchase
   const receipt: Receipt = {

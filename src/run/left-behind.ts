@@ -1,5 +1,5 @@
-// What a job was paid for and the ledger could not be told of, because the database stayed away or the process was stopped meanwhile: noted beside the landings, and
-// put on record by the next run. Requests count for budgets; pages are read by the walk that goes on.
+// What was paid for a job and could not be recorded, because the database stayed away or the process was stopped meanwhile: it is noted beside the landings, and the
+// next run records it. Requests count for budgets; the walk that resumes reads the pages.
 import { sql } from 'kysely'
 import { z } from 'zod'
 import { messageOf } from '../core/errors.ts'
@@ -29,7 +29,7 @@ const requestSchema = z.object({
 
 const leftSchema = z.object({
   version: z.literal(1),
-  /** Of that ledger alone is the number of the job. */
+  /** The number of the job is valid in the ledger of this epoch alone. */
   epoch: count,
   job_id: z.string().regex(/^\d+$/),
   fence: z.string().regex(/^\d+$/),
@@ -56,7 +56,7 @@ export const leaveBehind = async (
     )
 }
 
-/** Before a run plans, and where a database is back that was away. A note that cannot be read is named and passed over. */
+/** Call before a run plans, and when a database is back that was away. A note that cannot be read is logged and skipped. */
 export const takeInLeft = async (runtime: LeavingRuntime & Pick<Runtime, 'database'>): Promise<void> => {
   const { warehouse, landing, log } = runtime
   for await (const { path } of landing.notes.list(folderOf(warehouse.id, 'left'))) {
@@ -72,8 +72,8 @@ export const takeInLeft = async (runtime: LeavingRuntime & Pick<Runtime, 'databa
 }
 
 /**
- * The pages are the job's while no process took it since: it has the fence of that claim, or the next one without a holder where it was let go of. So is what it had
- * set aside, for pages that are all among the requests.
+ * The pages are the job's while no process took it since: it has the fence of that claim, or the next one without a holder where it was let go of. Then its
+ * reservation ends, too: the pages that it was made for are all among the requests.
  */
 const takeIn = ({ database: { kysely } }: Pick<Runtime, 'database'>, { job_id, fence, requests, begun }: Left): Promise<void> =>
   kysely.transaction().execute(async (trx) => {

@@ -22,7 +22,7 @@ const addressName = 'OPENLINEAGE_URL'
 const keyName = 'OPENLINEAGE_API_KEY'
 const producer = `urn:millrace:${version}`
 const specification = 'https://openlineage.io/spec'
-/** All events of a moment together. A collector that is away delays no run by more, and fails none. */
+/** For all events of a start or an end together: a collector that is away delays no run by more, and fails none. */
 const sendMs = 5_000
 
 const endTypes: Readonly<Record<RunEnd, string>> = { done: 'COMPLETE', failed: 'FAIL', cancelled: 'ABORT', interrupted: 'ABORT' }

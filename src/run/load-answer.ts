@@ -1,4 +1,4 @@
-// A landed answer into the units of its job: one transaction, from the first row to the settled job. Told in decision 16.
+// Loads a landed answer into the units of its job, in one transaction from the first row to the settled job (decision 16).
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
@@ -26,25 +26,25 @@ import { type JobWork, type LandedAnswer, type Loading, type LoadResult, tinyByt
 import { type Arrived, settleLoad } from './load-units.ts'
 import { planRows, rowsOf } from './rows-of-job.ts'
 
-/** What a try came to: loaded, or to be tried another way, with nothing of this one left. */
+/** The result of one attempt: loaded, or rolled back and to be tried another way. */
 type Outcome = { readonly loaded: LoadResult } | { readonly over: Way; readonly mayMake?: boolean }
 
-/** A load starts over where others write the same rows or a key comes twice; so often in a row it is a defect, or somebody's lock. */
+/** A load starts over where others write the same rows or a key comes twice. So many times in a row mean a defect, or a lock of somebody else. */
 const mostTurns = 6
 
-/** Pipelines whose last load had repeated keys begin with the search for them. */
+/** Definitions whose last load had repeated keys: the next load searches for them from the start. */
 const repeating = new WeakSet<object>()
 
-/** From here on the planner should know how many rows there are. Bytes. */
+/** For an answer of more bytes PostgreSQL's planner needs statistics of the table. */
 const largeBytes = 1_000_000
 
-/** Loads the answer into the units of the job and settles the job. Throws, and changes no data, where the answer is refused as a whole; its verdict is on record then. */
+/** Loads the answer into the units of the job and settles the job. Where the answer is refused as a whole, records the verdict, changes no data and throws. */
 export const loadAnswer = async (work: JobWork, answer: LandedAnswer) => {
   const { claim, definition, runtime } = work
   const units = await readAnswerUnits(runtime.database.kysely, claim, answer)
   const loading: Loading = { work, answer, units, conflicting: [] }
   const points = await readPointsRule(loading)
-  // Of an answer whose count is compared all rows count, and in those of other jobs' units only a careful load finds what comes twice.
+  // Where a count is compared, rows of other jobs' units count too; only a careful load finds the repeated keys among them.
   const isJudgedByMore = points !== null && units.numbers.includes(0)
   let way: Way = repeating.has(definition) || isJudgedByMore ? 'careful' : units.isKnown ? 'again' : 'first'
   let mayMake = !(await isCluster(runtime.database))
@@ -70,9 +70,9 @@ interface Turn {
   readonly points: PointsRule | null
   readonly parsed: ParseReport
   readonly way: Way
-  /** Whether months that are not there may be made with the rows. */
+  /** Whether absent months may be made in the load's transaction. */
   readonly mayMake: boolean
-  /** False: what the database says now is final. */
+  /** False: this is the last attempt, so an error of the database is final. */
   readonly mayTurn: boolean
 }
 
@@ -88,32 +88,32 @@ const tryTurn = async (session: Session, turn: Turn): Promise<Outcome> => {
   try {
     const outcome = await load({ ...session, kysely: trx }, turn, months)
     await ('loaded' in outcome ? trx.commit() : trx.rollback()).execute()
-    // A load that is rolled back leaves them to the process that settles the job.
+    // After a rollback the requests stay for the process that settles the job.
     if ('loaded' in outcome) requests.splice(0, known.length)
     return outcome
   } catch (error) {
     const over = turn.mayTurn ? overAfter(session, way, error) : null
-    // The session is thrown away with the error, and the transaction with it.
+    // An error discards the session, and its transaction with it.
     if (over === null) throw refusedByTable(definition, error) ?? error
     await trx.rollback().execute()
     return over
   }
 }
 
-/** What the database's word means for the next try; null: it is no word about others' rows or ours. */
+/** What a database error means for the next attempt; null: another attempt would not help. */
 const overAfter = (session: Session, way: Way, error: unknown): Outcome | null => {
   switch (sqlStateOf(error)) {
-    // A key comes twice, or somebody has loaded it meanwhile. With both looked for, the table has a rule of its own.
+    // A key comes twice, or another load brought it meanwhile. A careful load excludes both, so there the table has a unique rule of its own.
     case '23505':
       return way === 'careful' ? null : { over: 'careful' }
-    // A deadlock, or a server whose transactions are serializable by somebody's order.
+    // A deadlock, or a serialization failure where an administrator made SERIALIZABLE the default.
     case '40P01':
     case '40001':
       return { over: way === 'first' ? 'again' : way }
-    // COPY is not for tables with row security.
+    // PostgreSQL refuses COPY into a table with row security.
     case '0A000':
       return way === 'first' ? { over: 'again' } : null
-    // A month that was there is detached; a check that somebody put on the table has a name.
+    // A month was detached, so no partition takes the row. An error with a rule's name comes from a check that a user added.
     case '23514':
       if (brokenRule(error) !== null) return null
       forgetPartitions(session)
@@ -123,7 +123,7 @@ const overAfter = (session: Session, way: Way, error: unknown): Outcome | null =
   }
 }
 
-/** null: the error says nothing of a row. */
+/** null: no rule of the table refused a row. */
 const refusedByTable = (definition: Definition, error: unknown): EtlError | null => {
   const rule = brokenRule(error)
   if (rule === null) return null

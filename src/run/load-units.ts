@@ -1,4 +1,4 @@
-// The units of an answer whose rows have arrived: taken or passed over, tested, held or loaded, and everything that commits with them.
+// Settles the units of an answer whose rows have arrived: taken or skipped, tested, held or loaded, and everything that commits with them.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { type RowCounts, zeroCounts } from '../core/types.ts'
@@ -49,7 +49,7 @@ export interface Arrived {
   readonly made: MadeMonths | null
 }
 
-/** What became of the job's units: all that follows is written from it. */
+/** The outcome of the job's units: all writes that follow derive from it. */
 interface Shared {
   readonly taken: TakenUnits
   readonly scope: UnitScope
@@ -59,7 +59,7 @@ interface Shared {
 
 const nothingLoaded: Loaded = { byUnit: new Map(), rows: 0, newest: null }
 
-/** In the load's transaction. The way to start over with, where another load came between or a key comes twice. Throws FENCED. */
+/** Call in the load's transaction. Returns the way to start over with, where another load came between or a key comes twice. Throws FENCED. */
 export const settleLoad = async (session: Session, arrived: Arrived): Promise<LoadResult | Way> => {
   const { loading, beside, read } = arrived
   const { work, answer } = loading
@@ -78,7 +78,7 @@ export const settleLoad = async (session: Session, arrived: Arrived): Promise<Lo
   const answered = { units: tallies, rows: rowsOfAnswer(arrived, all), mayBeLoaded: beside !== null }
   const tested = await testUnits(session, loading, answered, keeping)
   const held = heldOf(rule, tallies, tested.held)
-  // Rows that come twice count twice until somebody has looked for them; in the table its key does. What is held must not be there.
+  // Repeated rows count twice until a careful load finds them; in the table the key refuses them. Rows of held units must not be in the table.
   const isDoubtful = beside === null ? tested.held.size > 0 || held.some(({ rows }) => rows > 0) : tested.failures.length > 0
   if (isDoubtful && read.repeated === null) return 'careful'
   const isHeld = new Set(held.map(({ number }) => number))
@@ -103,7 +103,7 @@ export const settleLoad = async (session: Session, arrived: Arrived): Promise<Lo
   return { ...counts, ...units, heldBecause, drift }
 }
 
-/** Throws TABLE_DRIFT where a loaded row bears a number that no unit has had: its own unit would be taken for another one's sooner or later. */
+/** Throws TABLE_DRIFT where a loaded row bears a unit number that the ledger has not given: a later unit would get that number and the row with it. */
 const refuseUngiven = async ({ kysely }: Session, { work, units }: Loading, { byUnit }: Loaded): Promise<void> => {
   const own = new Set(units.numbers)
   const highest = [...byUnit.keys()].reduce((most, number) => (own.has(number) ? most : Math.max(most, number)), 0)
@@ -172,7 +172,7 @@ const writeRows = async (
   const { beside, made, loading, read } = arrived
   const { definition, claim } = loading.work
   if (beside === null) {
-    // Nothing of what is held is among the rows: it brought rejects alone.
+    // No rows of held units are among these: only rejects came for them.
     if (made !== null) await attachMonths(session, definition, made)
     const inserted = new Map(loaded.filter(({ rows }) => rows > 0).map(({ number, rows }) => [number, rows]))
     return { ...nothingWritten, inserted }
@@ -189,7 +189,7 @@ const writeRows = async (
     came: loaded.reduce((sum, { rows }) => sum + rows, 0),
     loaded: before.rows - held.reduce((sum, { previous }) => sum + previous, 0),
     hasProtected: await protectKeys(session, definition, keys),
-    // A record whose key cannot be read may be any of the loaded rows, and behind a limit there may be more: then none of them is known to be missing.
+    // A record whose key cannot be read may be any of the loaded rows, and a limit may have cut rows off: then no loaded row is known to be missing.
     mayEnd: rejected.every(({ key }) => key !== null) && !loaded.some((unit) => isCut(mostRowsOf(loading), unit)),
   })
   if (written !== null) return { ...written, loadedAt: moment.loadedAt }
@@ -197,7 +197,7 @@ const writeRows = async (
   throw new EtlError('INTERNAL', `${claim.box.key}: a key of the answer comes twice after duplicates were taken out.`)
 }
 
-/** Writes what goes with the rows. Counts of all windows. */
+/** Writes the records that go with the rows. Returns the counts of all windows. */
 const record = async (
   session: Session,
   arrived: Arrived,
@@ -244,7 +244,7 @@ const valuesOf = (dimensions: readonly string[], { sliceIds, values }: AnswerUni
 
 const countNames = ['read', 'inserted', 'updated', 'ended', 'unchanged', 'quarantined', 'duplicates'] as const
 
-/** Windows of which something was loaded. Records of no unit, and rows that somebody put in by hand under a number of no unit, count with the first. */
+/** Windows with loaded units. Records of no unit, and ended rows that somebody put in by hand under a number of no unit, count with the first. */
 const countWindows = ({ loading, read }: Arrived, { loaded }: Shared, written: Written): readonly WindowLoad[] => {
   const { windows, sliceIds } = loading.units
   const byWindow = Map.groupBy(loaded, ({ window }) => window)
@@ -272,7 +272,7 @@ const countWindows = ({ loading, read }: Arrived, { loaded }: Shared, written: W
   })
 }
 
-/** Writes the refused records in the place of what was open for their units; those of no unit where any takes the answer or waits. */
+/** Replaces the open quarantine of the units by the refused records. Records of no unit are written if any unit is loaded or held. */
 const quarantine = async (session: Session, { loading, read }: Arrived, { loaded, held }: Shared): Promise<void> => {
   const { work, answer, units } = loading
   const { claim } = work
@@ -291,7 +291,7 @@ const quarantine = async (session: Session, { loading, read }: Arrived, { loaded
   const entries = [...refused, ...records.map(({ ordinal, ...entry }) => ({ ...entry, unitId: owners.get(ordinal) ?? null }))]
   const heldIds = [...new Set(entries.flatMap(({ unitId }) => (unitId != null && isHeld.has(unitId) ? [unitId] : [])))]
   if (heldIds.length > 0) await supersede(kysely, claim, answer.answerId, heldIds)
-  // An answer that is read for the first time has none yet.
+  // An answer that is loaded for the first time has no strays on record.
   if (isForAny && (claim.answer !== null || read.parsed.rejected.length > 0))
     await supersede(kysely, claim, answer.answerId, 'strays')
   await insertQuarantine(kysely, answer.answerId, claim, entries)

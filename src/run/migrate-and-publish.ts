@@ -44,7 +44,7 @@ export const migrateAndPublish = async (request: MigrateRequest) => {
     const folders = ownFolders(request.pipelinesFolder, 'migrations')
     const statements = request.dryRun ? await pendingSql(database, { folders }) : new Map<string, readonly string[]>()
     const patience = request.patience ?? {}
-    // Publishing needs every table: found out afterwards, migrations would stand without their views.
+    // Publishing needs every table: without this check before them, migrations would stay applied without their views.
     await assertTablesMade(database, definitions, folders)
     const files = await loadMarts(ownFolders(request.pipelinesFolder, 'marts'))
     const before = await shapesOf(database.kysely)
@@ -76,14 +76,14 @@ export const migrateAndPublish = async (request: MigrateRequest) => {
 
 const noNames: readonly string[] = []
 
-/** What a dry run comes to. */
+/** The result of a dry run. */
 const nothingDone = {
   published: noNames,
-  /** Of bi, tables included: what came, and what is made in another way than before. */
+  /** Names in bi, tables included: new ones, and those whose shape changed. */
   ...{ made: noNames, changed: noNames },
   /** Marts that read a column which a definition lacks. */
   leftOut: noNames,
-  /** Marts whose files are gone: taken away, and left because something else reads them. */
+  /** Marts whose files are gone: removed, and kept because something else reads them. */
   ...{ removed: noNames, kept: noNames },
   /** What the database is from here on; null: nothing was said. */
   declared: null,

@@ -1,4 +1,4 @@
-// `millrace new migration NAME`: the table of a definition, or what it lacks by now, as the next migration.
+// `millrace new migration NAME`: writes the next migration, with the table of a definition or what that table lacks.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
@@ -19,11 +19,11 @@ import { makeFolders } from '../core/disk-error.ts'
 export interface NewMigration {
   readonly pipeline: string
   readonly pipelinesFolder: string
-  /** Asked for only where the table has a migration already. */
+  /** Called only where the table has a migration already. */
   readonly settings: () => Settings
 }
 
-/** `none`: the table is as defined. Throws DEFINITION for a wrong YAML, USAGE where no migration of the same version can bring what is asked. */
+/** `none`: the table is as defined. Throws DEFINITION for a wrong YAML, USAGE where no migration of this version can make the change. */
 export const newMigration = async (request: NewMigration) => {
   const { definitions } = await openDefinitions(request.pipelinesFolder, [request.pipeline])
   const folders = ownFolders(request.pipelinesFolder, 'migrations')
@@ -41,7 +41,7 @@ export const newMigration = async (request: NewMigration) => {
   return { kind: 'change' as const, file: await writeMigration(folders, name, changeMigration(definition, changes, dimensions)) }
 }
 
-/** The oldest version that has no table yet, or whose table lacks something; where none is, the newest. */
+/** The oldest version without a table; else the oldest whose table lacks something; else the newest. */
 const versionToMake = async (definitions: readonly Definition[], folders: readonly string[], settings: () => Settings) => {
   const versions: { readonly definition: Definition; readonly creating: readonly string[] }[] = []
   for (const definition of definitions.toSorted((a, b) => a.version - b.version))
@@ -90,7 +90,7 @@ const refuse = ({ file, pipeline }: Definition, { refused }: TableChanges, { fol
   throw usageError(`${file}: no migration was written, its table cannot become what it says.\n${refused.join('\n')}${remedy}`)
 }
 
-/** Names of a migration are for people; the number decides. */
+/** The name of a migration is for people; its number decides the order. */
 const suffixOf = ({ columns, indexes }: TableChanges): string => {
   const [first] = columns
   if (first === undefined) return ['dimensions', 'index'][indexes.length] ?? 'indexes'
@@ -121,7 +121,7 @@ const lineage = [
   '_revision integer not null',
   '_loaded_at timestamptz not null',
 ]
-/** Of current rows: what is the same in all rows of a load need not be sent with them. */
+/** For current rows: defaults supply what is the same in all rows of a load, so that COPY need not send it. */
 const lineageOfLoad = [
   '_unit_id bigint not null',
   "_run_id bigint not null default current_setting('millrace.run_id')::bigint",
@@ -139,7 +139,7 @@ interface NewDimension {
   readonly type: ColumnType
 }
 
-/** Those of the definition, each with the type of the column that joins to it. */
+/** Dimension tables of the definition, each with the type of the column that joins to it. */
 export const dimensionsOf = ({ dimensionTables, columns }: Definition): readonly NewDimension[] =>
   dimensionTables.map((table) => ({ table, type: columns.find(({ name }) => name === table.column)?.type ?? 'text' }))
 

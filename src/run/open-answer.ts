@@ -1,4 +1,4 @@
-// An answer read back from its landing, after its manifest was compared with what the ledger has on record: bytes of another warehouse are refused by name.
+// Reads an answer back from its landing, after its manifest was compared with the ledger's record: bytes of another warehouse are refused by name.
 import { EtlError } from '../core/errors.ts'
 import type { Manifest } from '../extract/landing-files.ts'
 import type { Landing } from '../extract/landing-reader.ts'
@@ -7,7 +7,7 @@ import type { KeptAnswer } from '../ledger/register-replay.ts'
 import { ownNames } from '../ledger/warehouse.ts'
 import type { Runtime } from './runtime.ts'
 
-/** What the ledger keeps of a whole landing, but for what it was asked for. */
+/** What the ledger records of a whole landing, except for its request. */
 export const answerIn = (
   locator: string,
   { sha256, bytes, completeness }: Pick<Manifest, 'sha256' | 'bytes' | 'completeness'>,
@@ -16,7 +16,7 @@ export const answerIn = (
   ...{ order: completeness.order ?? null, dialect: completeness.dialect ?? null },
 })
 
-/** Throws LANDING_MISSING, LANDING_CORRUPT, and LANDING_FOREIGN where other bytes lie there than the ledger has on record. */
+/** Throws LANDING_MISSING, LANDING_CORRUPT, and LANDING_FOREIGN where the landing has other bytes than the ledger has on record. */
 export const openAnswer = async (
   { landing, database }: Pick<Runtime, 'landing' | 'database'>,
   { answerId, landing: locator }: KeptAnswer,
@@ -25,7 +25,7 @@ export const openAnswer = async (
   const opened = await landing.open(locator, signal)
   const { manifest } = opened
   const names = await ownNames(database.kysely)
-  // Of any epoch: another copy of this warehouse may have bought what this one has taken up. That it is this answer the checksum tells.
+  // Of any epoch: another copy of this warehouse may have bought what this one has adopted. The checksum proves that it is this answer.
   const isOurs = names.some(({ id }) => id === manifest.warehouse)
   const by = shown({ id: manifest.warehouse, epoch: manifest.epoch })
   if (!isOurs) throw foreign(landing.place, locator, `it was landed by ${by}, this is ${names.map(shown).join(', formerly ')}`)

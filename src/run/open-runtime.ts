@@ -52,7 +52,7 @@ interface RuntimeOptions {
   readonly log: Log
   readonly consent?: RunConsent
   readonly clock?: Clock
-  /** The database is another one now, in which nothing of the command is on record: it can only end. */
+  /** The database was replaced by another one, which knows nothing of this command: the command can only end. */
   readonly onLost?: (error: EtlError) => void
 }
 
@@ -144,7 +144,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       definitions,
       hasAllPipelines: options.pipelines.length === 0,
       marts,
-      // Also those that the command was not given.
+      // Includes pipelines that the command was not given.
       attributes: attributeFolder(options.pipelinesFolder, async () =>
         options.pipelines.length === 0 ? opened : openDefinitions(options.pipelinesFolder, []),
       ),
@@ -166,7 +166,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
   }
 }
 
-/** Those that are answered in pages. */
+/** Definitions that are answered in pages. */
 const walksOf = ({ definitions, sources }: Awaited<ReturnType<typeof openDefinitions>>) =>
   definitions.filter(({ source }) => sources.get(source)?.kind === 'walk')
 
@@ -211,7 +211,7 @@ const prepareSchema = async (
   await assertSummariesMade(database, definitions, marts)
 }
 
-/** Also those that the command was not given: a migration is applied once. One that is wrong, or has no table yet, is none of its business. */
+/** All definitions, since a migration is applied once for all; without those whose table is wrong or missing, which do not concern this command. */
 const withTables = async (trx: Db, { pipelinesFolder }: RuntimeOptions): Promise<readonly Definition[]> => {
   const { sources } = await sourceFolders(pipelinesFolder)
   const { definitions } = await loadDefinitions({ folder: pipelinesFolder, sources, only: [] })
@@ -237,7 +237,7 @@ export const openMarts = async (pipelinesFolder: string): Promise<KnownMarts> =>
   }
 }
 
-/** Before anything is asked for: throws SCHEMA_BEHIND where a summary's file was changed and not migrated, since no load could fill it. */
+/** Call before any request. Throws SCHEMA_BEHIND where the file of a summary was changed and not migrated: no load could fill it. */
 export const assertSummariesMade = async (
   { kysely }: Database,
   definitions: readonly Definition[],

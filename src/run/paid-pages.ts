@@ -1,4 +1,4 @@
-// Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read.
+// Paid pages: what a page may cost is reserved before its request, and its bill is booked once its answer is read.
 import { docPage } from '../core/shipped.ts'
 import { createTurns, once } from '../core/clock.ts'
 import { type EtlError, isEtlError, messageOf } from '../core/errors.ts'
@@ -16,15 +16,15 @@ import { buysNothing } from '../ledger/warehouse.ts'
 
 export interface PaidPages {
   readonly paying: NonNullable<UnitHttpOptions['paying']>
-  /** What their bills said together; null: none was paid for, or not all have said. */
+  /** The sum of their bills; null: no page was paid for, or a bill is not known. */
   billed(): number | null
   /** How many were paid for. */
   paidPages(): number
-  /** Runs that wait for this job's page or its money wait no longer. */
+  /** Ends the turn and gives back the reserved credits for which other runs may wait. */
   end(): Promise<void>
 }
 
-/** Of one job. @param context to ask the balance with */
+/** The paid pages of one job. @param context with which the balance is requested */
 export const paidPages = (
   work: JobWork,
   payer: Payer,
@@ -49,7 +49,7 @@ export const paidPages = (
         reserved = await purse?.reserve(request.paidFor, request.part ?? 1)
         await turn.look()
       }
-      /** What was paid is on record before others get the turn and what is left of the money. */
+      /** Books the bill before others get the turn and the rest of the reserved credits. */
       const end = async (endTurn = turn.end): Promise<void> => {
         try {
           if (turn.isAlone() || purse !== null) await outlast(work.runtime, work.signal, () => book(work))
@@ -59,7 +59,7 @@ export const paidPages = (
         await reserved?.giveBack()
       }
       const keep = () => end().catch(unbooked(work))
-      // A try that broke off may have been paid for: the next one is another purchase.
+      // An attempt that broke off may have been paid for, so the next one is another purchase.
       const again = async (): Promise<void> => {
         await end(turn.leave)
         await request.letOthers?.()
@@ -74,11 +74,11 @@ export const paidPages = (
         await begin()
         const answer = await send({ letOthers: again, onTurn: async () => reserved?.again() })
         if (isPaid(answer)) return { ...answer, billed: once((rows, credits) => told(answer, rows, credits).finally(keep)) }
-        // What was refused costs nothing and tells no price: under a budget the next page is asked for alone in its place.
+        // A refused page costs nothing and shows no price: under a budget the next page is requested alone instead.
         await end(purse === null ? turn.end : turn.leave)
         return answer
       } catch (error) {
-        // Why there is no answer is what is told.
+        // The caller gets the error of the request: `keep` only logs its own.
         await keep()
         throw error
       }
@@ -93,7 +93,7 @@ export const paidPages = (
   }
 }
 
-/** Turns of a job's pages to be asked for alone: each is ended once, whatever came of its page. @param take null: none needs to be any more */
+/** Turns in which pages of a job are requested alone; each turn ends once, whatever became of its page. @param take null: no page needs a turn any more */
 const turnsOf = (take: (size: PurchaseSize) => ReturnType<typeof beginAlone>) => {
   const ends = new Set<() => void>()
   const of = (size: PurchaseSize) => {
@@ -111,7 +111,7 @@ const turnsOf = (take: (size: PurchaseSize) => ReturnType<typeof beginAlone>) =>
       /** What the page cost by the balance; null: it does not tell, or was not read. */
       bill: async (): Promise<number | null> => (await alone?.bill()) ?? null,
       end,
-      /** Before the page is tried again, or after it was refused. */
+      /** Ends the turn of a page that is tried again or was refused. */
       leave: (): void => {
         if (ends.delete(end)) alone?.leave()
       },
@@ -150,13 +150,13 @@ const unreadWords = (unitKey: string, credits: number | null, isUncounted: boole
   return `${page}: neither the answer nor the balance says what it cost. Until a price is known no budget counts such pages; set one for the account (${docPage('credits.md')}, Prices).`
 }
 
-/** A page that is here is kept whatever becomes of the database; what is set aside for it stays so until it is on record. */
+/** A page that arrived is kept even if the database is away; its credits stay reserved until the bill is on record. */
 const unbooked =
   ({ runtime, claim }: JobWork) =>
   (error: unknown): void =>
     runtime.log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'a paid page could not be put on record yet')
 
-/** What was paid so far is on record before anybody buys more. */
+/** Records the answered requests, so that their bills count before anybody buys more. */
 export const book = ({ runtime, requests }: JobWork): Promise<void> =>
   withRequests(
     runtime.database,
@@ -165,10 +165,10 @@ export const book = ({ runtime, requests }: JobWork): Promise<void> =>
     ({ isOpen }) => !isOpen,
   )
 
-/** What is set aside for one page. */
+/** Credits that are reserved for one page. */
 interface Reserved {
   giveBack(): Promise<void>
-  /** When its turn has come: a bill that was seen meanwhile may have shown that it costs more. */
+  /** Call when the page's turn has come: a bill that was seen meanwhile may have shown that it costs more. */
   again(): Promise<void>
 }
 
@@ -176,10 +176,10 @@ const purseOf = (work: JobWork, payer: Payer) => {
   const { runtime, claim } = work
   const { kysely } = runtime.database
   let held = nothingHeld
-  /** The ledger may have another sum set aside: the answer to its commit was lost. */
+  /** The ledger may have reserved another sum: the reply to its commit was lost. */
   let isInDoubt = false
   let isBlind = false
-  /** One after the other: what a page needs is judged by what those before it have taken. */
+  /** One at a time: each reservation is judged by what the earlier ones have taken. */
   const inTurn = createTurns()
   let refused: EtlError | null = null
   let lost: Promise<void> | null = null
@@ -201,7 +201,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
     lost ??= bookLost(kysely, claim, payer)
     await lost
     isBlind = page === null
-    // A unit that does not fit into any day or month is bought page by page.
+    // The whole unit must fit into the budgets. One that fits into no day or month is bought page by page.
     if (part === 1 && unit !== null) await canHold(() => take(unit).then(giveBack)).catch(noMore)
     let taken = await takePage(page).catch(noMore)
     const again = async (): Promise<void> => {
@@ -218,7 +218,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
     if (isEtlError(error)) refused = error
     throw error
   }
-  /** Where the dearest reading of the bills does not fit, the page is bought alone at the likely one: a budget is passed by one request at most. */
+  /** Reserves the highest price that the bills allow. Where that does not fit, buys the page alone at the likely price: a budget is passed by one request at most. */
   const takePage = async (page: PagePrice | null): Promise<Held> => {
     try {
       return await take(page?.high ?? null)
@@ -232,7 +232,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
     await outlast(runtime, work.signal, () => setReserved(kysely, claim, held))
   }
   return {
-    /** The price of the page is not known. */
+    /** Whether the price of the page is unknown. */
     isBlind: () => isBlind,
     reserve: (size: PurchaseSize, part: number) => inTurn(() => reserve(size, part)),
     end: async (): Promise<void> => {

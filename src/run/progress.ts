@@ -24,7 +24,7 @@ export type RunEvent =
       readonly code?: string
       readonly message?: string
       readonly not_before?: string
-      /** Waiting, and no more in this run: the service did not answer, or refused too many requests. */
+      /** Left to a later run: the service did not answer, or refused too many requests. */
       readonly left?: boolean
     }
   | { readonly event: 'report'; readonly unit: string; readonly state: string; readonly report_id: string | null }
@@ -52,7 +52,7 @@ export const createProgress = (listener: (event: RunEvent) => void = () => undef
 
 const inSeconds = (seconds: number): string => `${Math.max(1, Math.round(seconds))} s`
 
-/** What a run that has nothing at hand waits for, each kind of it once a minute. */
+/** Tells what a run without a job in hand waits for, each kind once a minute. */
 export const tellRunWaits = ({ reports, putOff, others }: RunWaits): void => {
   const [is, are] = [`that is being made`, `that are being made`]
   if (reports.count > 0)

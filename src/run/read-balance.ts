@@ -1,4 +1,4 @@
-// Asks the service what is left of an account before and after requests that are paid for one by one, so that every credit is counted by its own books.
+// Reads the balance of an account before and after requests that are paid for one by one, so that spent credits agree with the service's own count.
 import { orAborted } from '../core/clock.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { docPage } from '../core/shipped.ts'
@@ -16,10 +16,10 @@ import { lookContext, sourceOf } from '../plan/plan-context.ts'
 import type { JobWork } from './job-work.ts'
 import { outlast } from '../db/outlast.ts'
 
-/** The questions are free, and the night does not wait for them; nor does a command that is told to stop while the ledger is locked. */
+/** Reading is free. Neither a night nor a command that must stop waits longer for it, for instance while the ledger is locked. */
 const meterMs = 10_000
 
-/** Before the first such requests of a month: what they are compared with. And after them: while other processes are at it nothing can be compared, and the last of them reads. */
+/** Reads before the first paid request of a month, to have something to compare with, and after a run. While other processes buy, nothing can be compared: the last of them reads. */
 export const readMeters = async (
   runtime: Runtime,
   definitions: readonly Definition[],
@@ -56,7 +56,7 @@ const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSi
   if (left === null || !after.isQuiet || after.requests !== before.requests || after.reports !== before.reports) return
   const difference = await keepReading(database.kysely, of, left, after)
   if (difference === null || difference === 0) return
-  // A price that only the balance told may be another one by now.
+  // A price that is known from the balance alone may have changed.
   const isUnknownNow = await dropBalancePrices(database.kysely, of.account)
   forgetLonePages(database)
   const message =
@@ -78,22 +78,22 @@ type Learning = ReturnType<typeof newLearning>
 const newLearning = () => ({
   /** The price is settled, or there is no way to see it. */
   isOver: false,
-  /** A page is under way alone. */
+  /** A page that was requested alone is in flight. */
   isAtIt: false,
-  /** Job of the walk whose pages are asked for alone, one after the other: the last of them is of another size than the first. null: any walk. */
+  /** Job whose pages are requested alone, one after the other: its last page is of another size than the first. null: any job. */
   walk: null as number | null,
-  /** Whose turn it is not yet. */
+  /** Wakes the pages that wait for their turn. */
   waiting: [] as (() => void)[],
   /** Pages that were asked for alone. */
   alone: 0,
-  /** Somebody was told of an unreadable bill. */
+  /** Whether people were told of an unreadable bill. */
   isUnreadableSaid: false,
 })
 
-/** So many, and the balance tells no more. */
+/** After so many pages alone the balance will not tell the price. */
 const mostAlone = 5
 
-/** Of each warehouse, since prices are on its record. */
+/** By warehouse, since that is where prices are on record. */
 const known = new WeakMap<object, Map<string, Learning>>()
 
 const learningOf = (database: object, { account, dataset }: PriceSubject): Learning => {
@@ -119,7 +119,7 @@ const forgetLonePages = (database: object): void => {
     Object.assign(learning, { isOver: false, alone: 0, isUnreadableSaid: false })
 }
 
-/** One page at a time is asked for alone, and all of one walk before another's. null: none needs to be any more. */
+/** Waits for a turn: one page at a time is requested alone, and all of one walk before another's. null: no page needs a turn any more. */
 const takeTurn = async (learning: Learning, { claim: { jobId, box }, signal }: JobWork) => {
   const isOthers = (): boolean => learning.isAtIt || (learning.walk !== null && learning.walk !== jobId)
   while (!learning.isOver && isOthers())
@@ -140,14 +140,14 @@ const wake = ({ waiting }: Learning): void => {
   for (const go of waiting.splice(0)) go()
 }
 
-/** Once no more pages of the walk are asked for: other walks may be asked for alone. */
+/** Call once the walk requests no more pages: then another walk may request its pages alone. */
 export const endWalk = ({ runtime, claim }: JobWork, subject: PriceSubject): void => {
   const learning = learningOf(runtime.database, subject)
   if (learning.walk === claim.jobId) learning.walk = null
   wake(learning)
 }
 
-/** A page whose bill may settle the price. Waits until no other page, and no other walk, of this process is at it; null: the price is settled, or there is no way to see it. @param isBudgeted others wait for its bill */
+/** Begins a page whose bill may settle the price, once no other page and no other walk of this process does so. null: the price is settled, or nothing can show it. @param isBudgeted others wait for its bill */
 export const beginAlone = async (
   work: JobWork,
   context: SourceContext,
@@ -171,7 +171,7 @@ export const beginAlone = async (
     let before: Meter | null = null
     let isLooking = false
     return {
-      /** Reads the balance, right before the page is asked for: by then its money is set aside, and no other walk under that budget asks for any. */
+      /** Reads the balance right before the request: by then the page's credits are reserved, and no other walk under that budget requests pages. */
       look: async (): Promise<void> => {
         isLooking = true
         learning.alone += 1
@@ -179,13 +179,13 @@ export const beginAlone = async (
       },
       /** What it cost by the balance; null: the balance does not tell. */
       bill: async (): Promise<number | null> => {
-        // Its page is here and is kept, whatever becomes of the database.
+        // The page has arrived and is kept, even if the database is away.
         const now = before === null ? null : await outlast(runtime, work.signal, read).catch(unread(work))
         return before === null || now === null ? null : costOf(before, now)
       },
-      /** Others may go on; to be called once, also where nothing came of it. */
+      /** Gives the turn to others. Call once, also where no page came. */
       end,
-      /** The same before it is tried again, or after it was refused: no page came. */
+      /** The same before a retry or after a refusal: no page came, so it does not count. */
       leave: (): void => {
         if (isLooking) learning.alone -= 1
         end()
@@ -207,7 +207,7 @@ const unread =
     return null
   }
 
-/** What the service says is left of an account; null: it does not. It is asked once. What it is asked is no work of the run: a preview does not count it either. */
+/** The balance of an account; null: the service does not say. One attempt, which is not recorded: it is no work of the run, nor of a preview. */
 const readBalance = async (
   runtime: Pick<Runtime, 'sources' | 'service' | 'log' | 'clock'>,
   definition: Definition,
@@ -217,11 +217,11 @@ const readBalance = async (
   return (await meter?.(lookContext(runtime, definition, { signal, attempts: 1, record: () => undefined }))) ?? null
 }
 
-/** Commands that a budget makes wait take a job and let go of it each second: between two of them none is at work. */
+/** Commands that wait for a budget claim a job and give it back each second: so many reads find a moment at which none is at work. */
 const mostLooks = 8
 const betweenLooksMs = 250
 
-/** What is left while no other process is at work; null: the balance does not say, or others are. */
+/** The balance while no other process is at work; null: the service does not say, or others are. */
 const readAlone = async (
   { runtime, source, claim, definition }: JobWork,
   { signal }: SourceContext,
@@ -231,7 +231,7 @@ const readAlone = async (
   const { account, pipeline } = definition
   for (let look = 1; ; look += 1) {
     const left = await readBalance(runtime, definition, signal).catch((): null => null)
-    // Reports are paid from another purse where the two are not the same number (fact 49).
+    // Reports are paid from another balance where the two are not the same number (fact 49).
     const hasOwnPurse = left !== null && left.requests !== null && left.credits !== null && left.requests !== left.credits
     const own = { processId: claim.holder, source: definition.source, hasOwnPurse }
     if (await isAlone(runtime.database.kysely, { account, pipeline }, own)) return left
@@ -240,7 +240,7 @@ const readAlone = async (
   }
 }
 
-/** Between two readings; null: they do not tell. Where the balance of reports alone is known and stays, pages may be paid from another one (fact 49). */
+/** Credits between two readings; null: unknown. Where only the balance of reports is known and it stays, pages may be paid from another balance (fact 49). */
 const costOf = (before: Meter, now: Meter): number | null => {
   const purse = before.requests === null && now.requests === null ? 'credits' : 'requests'
   const [was, is] = [before[purse], now[purse]]

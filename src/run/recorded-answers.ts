@@ -1,4 +1,4 @@
-// A definition over recorded answers, offline: what its parser, casts, key and tests make of the bytes, to be compared with what was expected.
+// Runs a definition over recorded answers offline: what parser, casts, key and tests make of the bytes is compared with what was expected.
 import { Readable } from 'node:stream'
 import { z } from 'zod'
 import { isRecord, jsonOrNull } from '../core/json.ts'
@@ -24,13 +24,13 @@ import { definitionOf, type Runtime } from './runtime.ts'
 
 const cell = z.string().nullable()
 
-/** What came of an answer. */
+/** What a definition makes of an answer. */
 const outcomeSchema = z.strictObject({
   key: z.array(z.string()),
   columns: z.record(z.string(), z.string()),
   rows: z.array(z.array(cell)),
   rejects: z.array(z.strictObject({ line: z.number(), column: cell, reason: z.string() })),
-  /** Rows whose key another one has too. */
+  /** Rows whose key an earlier row has, too. */
   repeated: z.number(),
   missing: z.array(z.string()),
   unknown: z.array(z.string()),
@@ -110,7 +110,7 @@ const parsed = async (
 const failing = (test: DataTest, names: readonly string[], rows: readonly (readonly (string | null)[])[]): number | null =>
   isTotalTest(test) ? null : rows.filter((row) => fails(test, (name) => row[names.indexOf(name)] ?? null)).length
 
-/** As the load's own statement has it; what has no value fails `not_null` alone. */
+/** The same rules as the load's own statement; a cell without a value fails `not_null` alone. */
 const fails = (test: RowTest, cellOf: (name: string) => string | null): boolean => {
   const text = cellOf(test.column)
   if (test.kind === 'not_null') return text === null
@@ -174,7 +174,7 @@ export const exampleAnswer = async (definition: Definition, source: SourceSpec):
   return { ...recorded, expected: await outcomeOf(definition, source, recorded) }
 }
 
-/** How it is cut. */
+/** How an answer is shortened for a recording. */
 interface Cutting {
   readonly records: number
   /** Names of domains and texts are replaced. */
@@ -257,7 +257,7 @@ const csvRecords = (text: string): string[] => {
   return found
 }
 
-/** @param kindOf null: it is kept */
+/** The first `most` elements of each kind. @param kindOf null: the element is kept */
 const firstOfEach = <T>(list: readonly T[], most: number, kindOf: (one: T, index: number) => string | null): T[] => {
   const counts = new Map<string, number>()
   return list.filter((one, index) => {
@@ -268,13 +268,13 @@ const firstOfEach = <T>(list: readonly T[], most: number, kindOf: (one: T, index
   })
 }
 
-/** Records of one table have the same, unless some lack a field. */
+/** Records of one table have the same shape, unless some lack a field. */
 const shapeOf = (record: unknown, { tableIn }: ParsePlan): string =>
   isRecord(record) ? String(tableIn.map((name) => record[name]).find((name) => name !== undefined) ?? Object.keys(record)) : ''
 
 type Asked = Omit<Recorded, 'expected'>
 
-/** Names and numbers that were asked for become `example-1.com` and `1`, wherever they stand; short words, which name no one, stay. */
+/** Replaces requested names and numbers by `example-1.com` and `1` wherever they occur; short words, which identify no one, stay. */
 const anonymous = (recorded: Asked): Asked => {
   const named = new Map(
     Object.values(recorded.slice).flatMap((values) =>
@@ -284,7 +284,7 @@ const anonymous = (recorded: Asked): Asked => {
       }),
     ),
   )
-  // All at once and the longest first: one may be part of another, or what stands for another.
+  // In one pass and the longest first: a value may be part of another value, or of a replacement.
   const longestFirst = [...named.keys()].sort((left, right) => right.length - left.length)
   const any = new RegExp(longestFirst.map((value) => value.replaceAll(/\W/g, String.raw`\$&`)).join('|'), 'g')
   const without = (text: string): string => text.replaceAll(any, (value) => named.get(value) ?? value)

@@ -1,4 +1,4 @@
-// The folder attributes/ beside the pipelines: read, checked, its queries asked, and applied to bi.
+// The folder attributes/ beside the pipelines: reads and checks it, runs its queries, and applies it to bi.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AttributeRows } from '../core/attribute-types.ts'

@@ -1,4 +1,4 @@
-// Loads again what was landed, with no call to the service: a range of months, one answer, or answers with rows in quarantine.
+// Loads landed answers again without a call to the service: those of a range of months, one answer, or all with rows in quarantine.
 import { counted } from '../core/counted.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Window } from '../core/types.ts'
@@ -31,10 +31,10 @@ interface RangeScope extends ReplayScope {
   readonly range: Window
 }
 
-/** Every answer that units of the range hold, or hold back, is parsed and loaded again. Where there is none it says so, and `answers` is 0. */
+/** Parses and loads again every answer that units of the range hold or hold back. Without any it emits a notice, and `answers` is 0. */
 export const replayRange = async (runtime: Runtime, { from, to, only, signal }: ReplayRange): Promise<ReplayResult> => {
   const scopes: RangeScope[] = []
-  // None where the ledger does not know the pipeline yet.
+  // `load` is empty where the ledger does not know the pipeline yet.
   for (const definition of runtime.definitions)
     for (const pipelineId of (await claimableOf(runtime.database.kysely, [definition], runtime.sources)).load)
       scopes.push({ pipelineId, range: inclusiveRange(from, to, definition.window.every), only, reason: 'replay' })
@@ -50,7 +50,7 @@ export const replayRange = async (runtime: Runtime, { from, to, only, signal }: 
   return result
 }
 
-/** One answer, loaded into those of its units that hold no newer one. Throws USAGE where there is none of that number. */
+/** Loads one answer into those of its units that hold no newer one. Throws USAGE where no answer has that number. */
 export const replayAnswer = async (runtime: Runtime, answerId: number, signal: AbortSignal): Promise<ReplayResult> => {
   const answer = await landedAnswer(runtime.database.kysely, answerId)
   if (answer === null) throw new EtlError('USAGE', `There is no answer ${answerId}; etl.answers lists them.`)
@@ -76,7 +76,7 @@ async function* pagesOf(runtime: Runtime, scopes: readonly RangeScope[]): AsyncG
     }
 }
 
-/** Where nothing is in quarantine it says so, and the run asks for nothing. */
+/** Where nothing is in quarantine it emits a notice, and the run has no jobs. */
 export const retryQuarantine = async (runtime: Runtime, signal: AbortSignal): Promise<ReplayResult> => {
   const { load } = await runtime.claimable()
   const pipelines = runtime.definitions.map(({ pipeline }) => pipeline)
@@ -116,7 +116,7 @@ export interface ReplayResult extends RunResult {
   readonly missing: number
 }
 
-/** Each page is a commit: what is registered can be worked on meanwhile. */
+/** Each page of answers is a commit, so that its jobs can be worked on while the next page is registered. */
 const runAnswers = async (runtime: Runtime, { pages, counts, ...request }: ReplayRequest): Promise<ReplayResult> => {
   let [found, missing] = [0, 0]
   const plan = async (runId: number): Promise<PlanCounts> => {
@@ -155,7 +155,7 @@ const isHere = (runtime: Runtime, { landing }: KeptAnswer): Promise<boolean> =>
     (error: unknown) => {
       if (!isEtlError(error)) throw error
       if (error.code === 'LANDING_MISSING') return false
-      // The job that opens it fails and names it; the others go on. A file that cannot be read is one bad thing, too.
+      // Only the job that opens it fails, and names it; the others load. A file that cannot be read is such a case, too.
       if (error.code === 'LANDING_CORRUPT' || error.code === 'DISK') return true
       throw error
     },

@@ -1,4 +1,4 @@
-// What is kept by age and what goes: landings no unit needs any more, and the ledger's finished jobs, wait lists and requests.
+// Removes by age: landings that no unit needs any more, and the ledger's finished jobs, wait lists and requests.
 import { isEtlError } from '../core/errors.ts'
 import { type Environment, readNumber } from '../core/read-setting.ts'
 import { askNumberIn, folderOf, receiptName, runName } from '../extract/landing-files.ts'
@@ -7,7 +7,7 @@ import { landingsNeeded, pruneLedger } from '../ledger/prune.ts'
 import { ownNames, type Warehouse } from '../ledger/warehouse.ts'
 import type { Runtime } from './runtime.ts'
 
-/** No upload that is still going on is as old as this; those that were broken off stay as long as landings do, if that is longer. */
+/** An upload as old as this is not in progress any more; one that broke off stays as long as landings do, if that is longer. */
 const unfinishedDays = 2
 /** A backup that is older than this is restored without the receipts of what came after it. */
 const receiptDays = 400
@@ -25,7 +25,7 @@ export const ledgerDays = (raw: Environment): number => daysOf(raw, 'MILLRACE_LE
 /** What sweeping needs of a runtime. */
 export type SweepingRuntime = Pick<Runtime, 'settings' | 'landing' | 'clock' | 'database' | 'progress'>
 
-/** Both, after a night's work. Answers, loads, purchases and runs stay. */
+/** Sweeps landings and ledger after a night's work. Answers, loads, purchases and runs stay. */
 export const sweep = async (runtime: SweepingRuntime): Promise<void> => {
   await sweepLandings(runtime)
   await pruneLedger(runtime.database.kysely, ledgerDays(runtime.settings.raw))
@@ -33,7 +33,7 @@ export const sweep = async (runtime: SweepingRuntime): Promise<void> => {
 
 /**
  * Removes landings of this warehouse and returns how many. What is loaded, held back, or still to be loaded stays, whatever its age. A store
- * that does not let it is reported and ends nothing: the night's work is done, and the next night sweeps again.
+ * that refuses is reported and fails nothing: the night's work is done, and the next night sweeps again.
  */
 export const sweepLandings = async (runtime: SweepingRuntime): Promise<number> => {
   const days = landingDays(runtime.settings.raw)
@@ -55,8 +55,8 @@ export const sweepLandings = async (runtime: SweepingRuntime): Promise<number> =
 const atOnce = 200
 
 /**
- * Another warehouse's landings may lie in the same place, and those of a restored copy of this one: names tell them apart. A copy of which no person has
- * said whether it goes on removes nothing.
+ * Another warehouse's landings may lie in the same place, and those of a restored copy of this one: names tell them apart. A copy about which no person
+ * has decided removes nothing.
  */
 const removeOlder = async (runtime: SweepingRuntime, owners: readonly Warehouse[], olderThanMs: number): Promise<number> => {
   let removed = 0
@@ -80,7 +80,7 @@ const removeOlder = async (runtime: SweepingRuntime, owners: readonly Warehouse[
   return removed
 }
 
-/** Receipts and notes of runs, which only a backup older than that could want; the newest run's stays. */
+/** Removes receipts and notes of runs that only an even older backup would need; the newest run's note stays. */
 const removeNotes = async ({ landing }: SweepingRuntime, owners: readonly Warehouse[], olderThanMs: number): Promise<void> => {
   const epochsOf = Map.groupBy(owners, ({ id }) => id)
   for (const [id, names] of epochsOf) {

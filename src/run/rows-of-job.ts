@@ -1,4 +1,4 @@
-// The rows of a landed answer, a job's or all of it: parsed, each with its constants and its unit's number, in the order of the COPY.
+// Parses the rows of a landed answer, a job's or all: each with its constants and its unit's number, in the order of the COPY.
 import { columnTypes } from '../core/column-types.ts'
 import { EtlError } from '../core/errors.ts'
 import { windowAt } from '../core/window.ts'
@@ -14,8 +14,8 @@ import { createUnitMark, type MarkedUnits, type MarkPlaces, type UnitMark } from
 import type { Loading } from './job-work.ts'
 
 /**
- * How an answer is parsed for one job. @param counted metrics whose values are counted, which takes a look at every cell; null: none are
- * @param isCareful whether keys that come twice are looked for, in the whole of the answer: a part's count is not the answer's
+ * How an answer is parsed for one job. @param counted metrics whose values are counted, for which every cell is read; null: none are
+ * @param isCareful whether repeated keys are looked for, in all of the answer: the service's count is not that of a part
  */
 export const planRows = (
   { work, answer, units }: Loading,
@@ -97,10 +97,10 @@ export async function* rowsOf(
 
 const reason = 'another row of the same answer has the same key and other values'
 
-/** So many raw records are kept at their length. */
+/** Up to so many raw records are kept in full. */
 const few = 1_000
 
-/** A record whose key another one has too. */
+/** A record that shares its key with another one. */
 interface ConflictRecord extends QuarantineEntry {
   /** Number of the row among those of the answer, from 1. */
   readonly ordinal: number

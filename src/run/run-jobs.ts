@@ -1,4 +1,4 @@
-// A run: planned, worked on until none of the jobs it waits for is open, summed up; what it restated is compared with the usual.
+// A run: plans, works until none of the jobs it waits for is open, sums up, and compares what it restated with the usual.
 import { counted } from '../core/counted.ts'
 import { isEtlError, messageOf, unansweredCodes } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
@@ -52,11 +52,11 @@ import { watchEvery, workLoop } from './work-loop.ts'
 export interface RunRequest {
   readonly command: string
   readonly arguments: Readonly<Record<string, unknown>>
-  /** What it runs: the most any of them allows is worked on at once. */
+  /** What the run works on. Default of `concurrency`: the most that any of them allows. */
   readonly definitions: readonly Definition[]
-  /** Puts what the run waits for into its list. */
+  /** Writes the jobs that the run waits for into its list. */
   readonly plan: (runId: number, signal: AbortSignal) => Promise<PlanCounts>
-  /** What has to stand before the run is over. Not called where it was stopped. */
+  /** Must be done before the run is over. Not called where the run was stopped. */
   readonly beforeEnd?: (runId: number) => Promise<void>
   /** Jobs worked on at once for this run. 0: a loop of this process that helps every run does the work. Default: the most any definition allows. */
   readonly concurrency?: number | undefined
@@ -67,15 +67,15 @@ export interface RunResult {
   readonly runId: number
   readonly summary: RunSummary
   readonly seconds: number
-  /** HTTP requests not made because a probe showed that the loaded answer still stands. */
+  /** HTTP requests not made because a probe showed that the loaded answer still holds. */
   readonly requestsSpared: number
   /** Units, counted as unchanged, that hold a newer answer than the one that came. */
   readonly passed: number
   /** Units left waiting because the service did not answer, or refused too many requests. */
   readonly unanswered: number
-  /** Units that were asked for and were not there to be loaded: the service has not published their windows yet. Part of `waiting`. */
+  /** Units in scope that could not be loaded: the service has not published their windows yet. Part of `waiting`. */
   readonly notPublished: { readonly units: number; readonly windows: readonly string[]; readonly expectedOn: IsoDate | null }
-  /** Lists from SQL that are held for a person, or whose query failed: the run went by the former ones. */
+  /** Lists from SQL that are held for a person, or whose query failed: the run used the former lists. */
   readonly listsNotObeyed: number
   readonly state: 'done' | 'failed' | 'cancelled' | 'interrupted'
 }
@@ -89,7 +89,7 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
   await lineage?.started(told)
   try {
     const result = await perform(runtime, runId, request)
-    // Who ended it early must not wait for what others lock.
+    // A run that ends early must not wait for locks of others.
     const isEarly = result.state === 'cancelled' || result.state === 'interrupted'
     await lineage?.ended(told, result.state, async () => (isEarly ? {} : rowsByPipeline(kysely, runId)))
     return result
@@ -118,7 +118,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     if (counts.jobs > 0 && !request.signal.aborted) await keepStatistics(runtime, runId, request.definitions)
     if (request.signal.aborted) return await endEarly(runtime, runId, started, counts, 'interrupted')
     const bought = counts.jobs > 0 && asks(request) ? await runSummary(kysely, runId) : null
-    // A night that only sampled leaves it to the next that has something to do; what came at an unknown price counts 0.
+    // A night that only sampled leaves the reading to the next run with jobs. Pages at an unknown price count 0, so loaded units decide, too.
     if (bought !== null && (bought.quota_used > 0 || bought.units.loaded > 0))
       await inSpan('meter', span, () => readMeters(runtime, request.definitions, request.signal, 'after'))
     if (asks(request)) await foretell(runtime, runId, request.definitions)
@@ -138,7 +138,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
   } catch (error) {
     if (request.signal.aborted)
       return endEarly(runtime, runId, started, nothingPlanned, 'interrupted').catch(() => Promise.reject(error))
-    // Its jobs must not wait for a run without a process.
+    // The run must be closed: else its jobs wait for a run without a process.
     const close = () => finishRun(kysely, runId, 'failed', null)
     await (wasOutlasted(error) ? close() : outlast(runtime, request.signal, close)).catch(() => undefined)
     throw error
@@ -147,11 +147,11 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
   }
 }
 
-/** What is loaded again from the landing asks the service nothing. */
+/** Whether the command may send requests: a replay loads from the landing alone. */
 const asks = ({ command, signal }: RunRequest): boolean =>
   !signal.aborted && ['run', 'backfill', 'schedule', 'demo'].includes(command)
 
-/** How long the end of a run waits for those who lock what it reads or writes; else its canceller, or a process that finds this one ended, closes it. */
+/** How long the end of a run waits for locks of others. After that its canceller closes it, or a process that finds this one ended. */
 const endWithinMs = { cancelled: 500, interrupted: 1_500 }
 
 /** A run that was cancelled or stopped ends at once, with what it has done by then. */
@@ -172,14 +172,14 @@ const endEarly = async (
   return { runId, summary, seconds, requestsSpared: 0, passed: 0, unanswered: 0, ...asideOf(counts), state }
 }
 
-/** Its summary counts them as planned, and as nothing else. */
+/** Tells people of units that the run let go: its summary counts them as planned, and as nothing else. */
 const noticeTakenBack = async ({ database: { kysely }, progress }: Runtime, runId: number): Promise<void> => {
   const units = await unitsOf(kysely, runId, 'let go')
   const message = `${counted(units, 'unit')} of this run were let go and not bought by it: a person took them back (\`millrace approve --withdraw\`), or another run has them.`
   if (units > 0) progress.emit({ event: 'notice', code: 'WITHDRAWN', message })
 }
 
-/** What planning has said that is no unit's state. */
+/** Results of planning that are not the state of a unit. */
 const asideOf = ({ notPublished, unpublishedWindows = [], expectedOn = null, listsNotObeyed = 0 }: PlanCounts) => ({
   notPublished: { units: notPublished, windows: unpublishedWindows, expectedOn },
   listsNotObeyed,
@@ -206,7 +206,7 @@ const planned = async (runtime: Runtime, runId: number, request: RunRequest, can
 
 const cancelCheckMs = 500
 
-/** Beside the work, over a connection of its own: somebody's lock may keep all others waiting. */
+/** Polls beside the work, over a connection of its own: a lock of somebody else may keep all others waiting. */
 const watchCancel = ({ ownLine }: Runtime, runId: number): { readonly signal: AbortSignal; readonly end: () => void } => {
   const cancel = new AbortController()
   const end = watchEvery(cancelCheckMs, async () => {
@@ -233,7 +233,7 @@ const withAside = (summary: RunSummary, { done, held, notPublished }: PlanCounts
   }
 }
 
-/** Between looks for jobs that would keep the run for ever. */
+/** How often the run checks for jobs that would keep it for ever. */
 const tidyEveryMs = 1_000
 
 /** True when the run was cancelled by someone. */
@@ -252,7 +252,7 @@ const workUntilSettled = async (runtime: Runtime, runId: number, request: RunReq
       waitsReadAt = performance.now()
       tellRunWaits(await runWaits(kysely, runId, runtime.process))
     }
-    // Closed by somebody who thought this process dead: it goes on as soon as the lease is renewed.
+    // Another process thought this one dead and closed the run: it resumes as soon as the lease is renewed.
     return cancelled || (count === 0 && state !== 'interrupted')
   }
   const { concurrency = concurrencyOf(request.definitions) } = request
@@ -260,7 +260,7 @@ const workUntilSettled = async (runtime: Runtime, runId: number, request: RunReq
   return isCancelled(kysely, runId)
 }
 
-/** Nothing is at hand, and still the run waits: for what others hold, or for what no process here can do. */
+/** Call when the run waits and has no job in hand: leaves jobs that no process here can take, and ends the wait for settled ones. */
 const tidy = async (runtime: Runtime, runId: number): Promise<void> => {
   const { kysely } = runtime.database
   const left = await leaveUntakeable(kysely, runId, await runtime.claimable())
@@ -276,8 +276,8 @@ export const concurrencyOf = (definitions: readonly Definition[]): number =>
   Math.max(1, ...definitions.map((definition) => definition.limits.concurrency))
 
 /**
- * Counts windows that the run has made whole once, so that status and page need not count their units. Older than the look-back alone: others are asked
- * about again. A window a commit; the next planning closes what is left.
+ * Closes windows that the run has completed: their units are counted once, so that status and page need not count them. Only windows older than the
+ * look-back: later ones are requested again. Each window is a commit; the next planning closes what is left.
  */
 const closeLoaded = ({ database: { kysely }, log }: Beside, runId: number, definitions: readonly Definition[]): Promise<void> =>
   beside(log, runId, 'windows are left to the next planning to be counted', async () => {
@@ -295,13 +295,13 @@ const closeLoaded = ({ database: { kysely }, log }: Beside, runId: number, defin
 
 type Beside = Pick<Runtime, 'database' | 'log'>
 
-/** A run does not fail over what is done beside its work. @param otherwise what is said where it failed */
+/** A failure of this work is logged and does not fail the run. @param otherwise the message that is logged */
 const beside = (log: Beside['log'], runId: number, otherwise: string, work: () => Promise<void>): Promise<void> =>
   work().catch((error: unknown) => log.warn({ run_id: runId, error: messageOf(error) }, otherwise))
 
 /**
- * Applies the folder attributes/ where it is there: files that changed, queries asked again, and names of values that this run brought. Only `migrate` ends
- * everything where there is no such folder, since not every machine that loads need have it. A run does not fail over them.
+ * Applies the folder attributes/ if there is one: files that changed, queries run again, and names of values that this run brought. Where there is no folder,
+ * only `migrate` ends all attributes, since not every machine that loads needs it. A failure does not fail the run.
  */
 const refreshAttributes = async ({ database, attributes, progress, log }: Runtime, signal: AbortSignal): Promise<void> => {
   if (signal.aborted) return
@@ -316,7 +316,7 @@ const refreshAttributes = async ({ database, attributes, progress, log }: Runtim
   }
 }
 
-/** What the month comes to after this run, for readers of `bi`. */
+/** Records the forecast of the month after this run, for readers of `bi`. */
 const foretell = (runtime: Runtime, runId: number, definitions: readonly Definition[]): Promise<void> =>
   beside(runtime.log, runId, 'what the month comes to is left to the next run to be computed', async () => {
     const { kysely } = runtime.database
@@ -325,14 +325,14 @@ const foretell = (runtime: Runtime, runId: number, definitions: readonly Definit
     await keepForecasts(kysely, runId, ours)
   })
 
-/** Questions of analysts are planned by them. */
+/** Renews the statistics with which PostgreSQL plans the queries of analysts. */
 const keepStatistics = ({ database, log }: Beside, runId: number, definitions: readonly Definition[]): Promise<void> =>
   beside(log, runId, 'statistics were not renewed; questions may take longer until the next run', async () => {
     const analyzed = await analyzeChanged(database, definitions)
     if (analyzed.length > 0) log.debug({ tables: analyzed }, 'statistics renewed')
   })
 
-/** What it leaves is judged with a later one's. */
+/** Records a break where the run restated more than is usual. After a failure a later run judges both. */
 export const noticeBreaks = ({ database, log }: Beside, runId: number): Promise<void> =>
   beside(log, runId, 'what was restated is left to the next run to be judged', () =>
     database.kysely.transaction().execute(async (trx) => {
@@ -361,7 +361,7 @@ const reachesWithin = 31 * 86_400_000
 const isPartOf = (one: Restated, found: KnownBreak): boolean =>
   one.runId >= found.runId && one.seenMs < found.noticedMs + reachesWithin && isOfBreak(one, found)
 
-/** Older windows that were asked for since show how far back the change goes, and are of the new method once they are asked for whole. */
+/** Older windows that were requested since show how far back the break goes; once they are requested whole, they are of the new method. */
 const extend = async (trx: Db, known: readonly KnownBreak[], run: readonly Restated[]): Promise<void> => {
   for (const found of known) {
     const older = run.filter((one) => one.windowFrom < found.startsOn && isOfBreak(one, found)).map((one) => one.windowFrom)

@@ -21,9 +21,9 @@ export interface Runtime extends PlanRuntime {
   readonly warehouse: Warehouse
   /** Before a run plans or buys: finds out whether this database is still the warehouse, and notes the run beside the landings. */
   begin(runId: number): Promise<void>
-  /** Asks the database what time it is: `clock` goes on from there. */
+  /** Sets `clock` by the database's time. */
   hearClock(db: Db): Promise<void>
-  /** A connection that no lock on the work keeps busy: for what has to be heard while all others wait. */
+  /** A connection that is free even while all others wait for a lock: for what must be heard at once. */
   ownLine(): Db
   readonly landing: LandingStore
   readonly definitions: readonly Definition[]
@@ -32,18 +32,18 @@ export interface Runtime extends PlanRuntime {
   readonly marts: KnownMarts
   /** The folder attributes/ as it is now, with every definition there is; null: there is none. Throws DEFINITION where definitions have mistakes. */
   attributes(): Promise<AttributeFolder | null>
-  /** Who gets which alarms; null: there is no notify.yaml, and those that the environment names get all. */
+  /** Which receivers get which alarms; null: there is no notify.yaml, and the receivers that the environment names get all. */
   readonly routes: AlarmRoutes | null
   /** How the definition's API tells of new data; null: it does not. */
   releaseApi(of: AccountOf): ReleaseApi | null
   /** Where services send messages to; null: nowhere. */
   readonly hooks: Hooks | null
-  /** What this process has a definition or a source for, as the ledger numbers it; asked anew now and then, since pipelines come. */
+  /** Pipelines, as the ledger numbers them, for which this process has a definition or a source; read anew now and then, since pipelines come. */
   claimable(): Promise<Claimable>
   readonly progress: Progress
 }
 
-/** The definition of that version and of those key parameters, or null when it is not here: with others an answer would be loaded as what it is not. */
+/** The definition of that version and those key parameters; null: not here. With other parameters an answer would be loaded as what it is not. */
 export const definitionOf = (
   runtime: Pick<Runtime, 'definitions'>,
   { pipeline, version, parameters }: Pick<ClaimedJob, 'pipeline' | 'version' | 'parameters'>,

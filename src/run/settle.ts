@@ -1,4 +1,4 @@
-// What becomes of a job whose work threw: given back, parked, split, left waiting, held or failed.
+// Decides what becomes of a job whose work threw: given back, parked, split, left waiting, held or failed.
 import type { Clock } from '../core/clock.ts'
 import { EtlError, type Follows, errorCodes, isEtlError, messageOf, isUnanswered, type RefusedPart } from '../core/errors.ts'
 import type { Limits } from '../core/limits.ts'
@@ -19,7 +19,7 @@ import { type Runtime, definitionOf } from './runtime.ts'
 type Settlement =
   /** Another process has the job; nothing of it may be written. */
   | { readonly kind: 'leave' }
-  /** Not yet: again so many milliseconds from now. `final` ends the job's part in the runs that wait for it. */
+  /** Tried again so many milliseconds from now. `final`: the runs that wait for the job wait no longer. */
   | { readonly kind: 'park'; readonly notBeforeMs: number; readonly countsAttempt: boolean; readonly final: boolean }
   | { readonly kind: 'hold' }
   | { readonly kind: 'fail' }
@@ -29,25 +29,25 @@ type Settlement =
   | { readonly kind: 'again'; readonly notBeforeMs: number }
   /** New jobs ask for its parts. */
   | { readonly kind: 'split' }
-  /** Its answer is loaded into the windows before that day; a job that was not asked for waits with the others. */
+  /** Loads its answer into the windows before that day; the other windows wait in a new job that requests them later. */
   | { readonly kind: 'load up to'; readonly day: IsoDate }
 
 /** Waits longer than this are left to the next run. A report's own deadline ends earlier waits. */
 const longestWaitMs = 12 * 3_600_000
-/** As long as what the service refuses for that: what a person allowed is not tried again and again in between. */
+/** The wait for windows that are not published: as long as after the service's own refusal, so that an approved job is not tried again and again. */
 const unpublishedWaitMs = 24 * 3_600_000
 const shortestWaitMs = 1_000
 const longestBackoffMs = 30_000
 const longestRefusalMs = 60_000
 
-/** Anything thrown as an EtlError; what comes neither from us nor from the database is a defect. */
+/** Turns any thrown value into an EtlError; an error that comes neither from us nor from the database is a defect. */
 export const asEtlError = (error: unknown): EtlError => {
   if (isEtlError(error)) return error
   if (isDatabaseError(error)) return databaseError(error, 'refused a statement')
   return new EtlError('INTERNAL', `${messageOf(error)}; please report this defect.`, { cause: error })
 }
 
-/** What deciding needs of a claim. */
+/** What `settle` needs of a claim. */
 export type Tried = Pick<ClaimedJob, 'attempts' | 'cells' | 'kind'> & Partial<Pick<ClaimedJob, 'sliceIds' | 'formerError'>>
 
 /** @param limits null: the definition is not here. */
@@ -65,20 +65,20 @@ export const settle = (
     return { kind: 'again', notBeforeMs: error.notBefore === null ? 0 : error.notBefore - clock.now() }
   if (follows?.next === 'load up to') return { kind: 'load up to', day: follows.day }
   if (follows?.next === 'fetch again') return parked(shortestWaitMs, false)
-  // What is not published is so for every value of its window, but for those of a dimension that the source names.
+  // A window is not published for all its values alike, unless the source names the dimension (`by`) whose values differ.
   const isOfWindow =
     error.code === 'NOT_PUBLISHED' || (error.code === 'REPORT_REJECTED' && follows?.next === 'split' && follows.about === 'dates')
   const isWholeWindow = isOfWindow && cells === sliceIds?.length && !(follows?.next === 'split' && follows.by !== undefined)
   if (kind === 'report' && cells > 1 && follows?.next === 'split' && !isWholeWindow) return { kind: 'split' }
-  // A budget of ours turns at a known time: a later run goes on then.
+  // A budget is renewed at a known time: a later run continues then.
   if (follows?.next === 'split' && follows.elseInMs !== undefined) return parked(Math.max(follows.elseInMs, shortestWaitMs), true)
   if (follows?.next === 'retry') return parked(Math.max(follows.inMs, shortestWaitMs), follows.isFinal)
   if (spec.state === 'held') return { kind: 'hold' }
-  // The same bytes would be parsed again.
+  // A retry would parse the same bytes again.
   if (follows?.next === 'keep the answer') return { kind: 'fail' }
-  // The service is in trouble for all: that is no try of this job.
+  // The service is in trouble for all requests, so this counts as no attempt of the job.
   if (follows?.next === 'wait for the service') return putOff(error, follows, clock)
-  // The same bytes twice are a fact: the next run downloads them again.
+  // The same unusable bytes twice are no accident: only the next run downloads them again.
   const isSame = error.code === 'BAD_RESPONSE' && isSameFault(error, formerError ?? null)
   const isLast = isSame || attempts >= (limits?.attempts ?? defaultAttempts)
   if (follows?.next === 'count the try') return afterRefusal(error, follows.leftMs, { attempts, isLast }, clock)
@@ -87,11 +87,11 @@ export const settle = (
   return { kind: 'fail' }
 }
 
-/** The database refuses everybody in the middle of the work: it was read-only, or took no logins, for a while. */
+/** Whether the database refuses all work for a while: it is read-only, or takes no logins. */
 const isClosed = (error: EtlError): boolean =>
   (error.code === 'DATABASE_READ_ONLY' || error.code === 'CONFIGURATION') && isPassing(error)
 
-/** Answered 429 again and again while others are not: later from try to try, in the end by the next run: the last try, or the deadline, comes first. */
+/** For a job that gets 429 while others do not: backs off from attempt to attempt. After the last attempt or the deadline the next run goes on. */
 const afterRefusal = (
   error: EtlError,
   leftMs: number,
@@ -110,13 +110,13 @@ const parked = (notBeforeMs: number, final: boolean, countsAttempt = false): Set
   ...{ kind: 'park', notBeforeMs, countsAttempt, final },
 })
 
-/** What `settle` has not decided before; so the compiler finds a kind that it forgot. */
+/** The kinds that `settle` has not handled before: the compiler finds a kind that it forgot. */
 type Left = Extract<Follows, { next: 'wait' | 'wait for the service' | 'split' | 'as its code says' }>
 
 const putOff = (error: EtlError, follows: Left | null, clock: Clock): Settlement => {
   const waitMs = (error.notBefore ?? 0) - clock.now()
   const notBeforeMs = Math.max(waitMs, error.code === 'REPORT_PENDING' ? 0 : shortestWaitMs)
-  // Without the definition each run finds out by itself that it cannot go on (see ledger/wait-list.ts): another one may.
+  // Without the definition this is not final: each run finds out by itself that it cannot go on (ledger/wait-list.ts), and another run may.
   const isFinal = follows !== null && 'isFinal' in follows && follows.isFinal
   const final = error.code === 'NOT_PUBLISHED' || notBeforeMs > longestWaitMs || isFinal
   return parked(notBeforeMs, final)
@@ -126,7 +126,7 @@ const putOff = (error: EtlError, follows: Left | null, clock: Clock): Settlement
 const backoffMs = (attempt: number, clock: Clock): number =>
   Math.max(200, clock.random() * Math.min(longestBackoffMs, shortestWaitMs * 2 ** attempt))
 
-/** Messages say what will happen, and only what will: so the one who decides it ends those that do not say it themselves. */
+/** Adds what happens next to a message that does not say it itself: only the decision tells. */
 const withNext = (error: EtlError, decision: Settlement, { attempts }: Tried): EtlError => {
   const saysNothingOfNext = error.retry === 'now' || error.code === 'RATE_LIMITED'
   if (!saysNothingOfNext || (decision.kind !== 'fail' && decision.kind !== 'park')) return error
@@ -136,7 +136,7 @@ const withNext = (error: EtlError, decision: Settlement, { attempts }: Tried): E
   return error.with(`${error.message} ${decision.final ? 'The next run tries again.' : again}`)
 }
 
-/** The landed bytes are no good: the next try must fetch them again instead of reading them. */
+/** After these errors the landed bytes are useless: the next attempt must fetch them again instead of reading them. */
 const unusable = new Set([
   'BAD_RESPONSE',
   'TRUNCATED',
@@ -177,13 +177,13 @@ export const settleJob = async (
   tell(runtime, claim, written, error)
 }
 
-/** The decision, written down. */
+/** Writes the decision. Returns what became of the job. */
 const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: EtlError): Promise<Settlement> => {
   if (decision.kind === 'leave') return decision
-  // A bucket may show late what was written; what waits for a person's word stays as that person is to see it.
+  // A bucket may show an object late, so a parked job keeps its answer. An answer that waits for a person stays as that person must see it.
   const isKept = error.follows?.next === 'keep the answer' || (error.code === 'LANDING_MISSING' && decision.kind === 'park')
   if (unusable.has(error.code) && !isKept && claim.askNumber !== null) await dropAnswer(trx, claim)
-  // Nothing is held, or bought again, over an id that came while this process thought it lost.
+  // The id was recorded while this process thought it lost: the job must not be held, and nothing bought again.
   if (error.code === 'REPORT_UNCERTAIN' && (await isIdKnown(trx, claim))) {
     await returnJob(trx, claim)
     return { kind: 'return' }
@@ -218,7 +218,7 @@ const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: Et
   return decision
 }
 
-/** Unless the service says the same to every part: then the job fails as it is, or waits as it is where its time comes. */
+/** Splits the job, unless the service refuses every part in the same words: then the job fails as a whole, or waits until its windows are published. */
 const splitJob = async (trx: Db, claim: ClaimedJob, error: EtlError): Promise<Settlement> => {
   const { code, follows } = error
   const split = follows?.next === 'split' ? follows : null
@@ -253,12 +253,12 @@ const tell = (runtime: SettlingRuntime, claim: ClaimedJob, decision: Settlement,
   })
 }
 
-/** What was refused for its values is cut by values as long as there are several, anything else by windows. */
+/** Cuts a job that was refused for its values by values while there are several; any other by windows, and a single window by values. */
 export const halvesOf = async (db: Db, claim: ClaimedJob, about: RefusedPart, by?: string): Promise<readonly JobPart[]> => {
   const { window } = claim.box
   const isByValues = about === 'values' && claim.sliceIds.length > 1
   const byWindow = isByValues ? null : halvesOfSpan(window, claim.windowEvery)
-  // The newer half first: it is what comes first when quota runs short.
+  // The newer half first: it must be served first when quota runs short.
   if (byWindow !== null) return byWindow.toReversed().map((half) => ({ sliceIds: claim.sliceIds, window: half }))
   const values = await sliceValues(db, claim.sliceIds)
   const place = by === undefined ? undefined : Object.keys(claim.box.slice).indexOf(by)

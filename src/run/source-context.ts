@@ -1,4 +1,4 @@
-// What a source is given to work on one job: requests recorded, the report remembered in the ledger, notices shown.
+// The context in which a source works on one job: records requests, remembers the report in the ledger, shows notices.
 import { asksOther } from '../core/asks.ts'
 import { EtlError } from '../core/errors.ts'
 import type { HttpClient } from '../extract/http-types.ts'
@@ -16,10 +16,10 @@ import { questionOf, withReceipts } from './leave-receipts.ts'
 
 /** A context, and what is to be done when its job is over. */
 export interface OpenContext extends SourceContext, Omit<PaidPages, 'paying'> {
-  /** What was paid so far is on record after this. */
+  /** Records what was paid so far. */
   book(): Promise<void>
   readonly begun: BegunWalk
-  /** What is answered, as far as the definition says it. */
+  /** What the answer was requested for, as far as the definition says it. */
   question(): Question
   /** What `Completeness` says of checksums. Throws TRUNCATED where the bytes did not come so before: they may have been spoiled on their way. */
   otherSums(): string | null
@@ -62,7 +62,7 @@ export const contextOf = (work: JobWork): OpenContext => {
     resubmitUncertain: runtime.consent.resubmitUncertain,
     forcedBy: claim.forced ? claim.runId : null,
     notice: (code, message) => {
-      // Of a report that was on its way when the definition changed.
+      // The report was bought before the definition changed.
       isOther ||= code === 'REPORT_DIFFERS'
       if (code === 'BILL_UNREADABLE' && !isFirstUnreadable(runtime.database, subject)) return
       runtime.progress.emit({ event: 'notice', code, message })

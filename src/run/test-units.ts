@@ -1,4 +1,4 @@
-// The tests of a definition over the units of an answer, window by window: who fails, and what becomes of the unit.
+// Runs the data tests of a definition over the units of an answer, window by window: which units fail, and what becomes of them.
 import type { RawBuilder } from 'kysely'
 import { type DataTest, type TestFinding, findingWords } from '../core/data-test.ts'
 import type { Window } from '../core/types.ts'
@@ -23,8 +23,8 @@ interface TestedAnswer {
 }
 
 /**
- * A statement a window where the definition has tests, nothing where it has none; from the oldest on, since each is the period before of the next. Call in the
- * load's transaction, before anything is written. What the tests found, and units that one of them holds, by number, with why.
+ * One statement a window, if the definition has tests; from the oldest window on, since each is the former period of the next. Call in the load's
+ * transaction, before anything is written. Returns what the tests found, and for each unit that a test holds, by number, why.
  * @param keeping units that keep their rows whatever the tests say
  */
 export const testUnits = async (
@@ -65,7 +65,7 @@ interface Testing {
   readonly comes: ReadonlySet<number>
 }
 
-/** Asked only where a test compares with the window before. */
+/** Read only where a test compares with the window before. */
 const formerOf = async (session: Session, { work, units }: Loading, { window, tested, comes }: Testing) => {
   const { definition, claim } = work
   if (!definition.tests.some(({ kind }) => kind === 'ratio')) return []

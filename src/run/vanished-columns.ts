@@ -1,5 +1,5 @@
-// How the fields of an answer differ from the definition: drift is told; a column whose field no record has, though the loads before had it, vanished. What an
-// answer had and lacked is kept with its load, so that the next can be compared.
+// Compares the fields of an answer with the definition. Drift is reported. A column vanished if no record has its field, though earlier loads had it. The
+// fields that an answer had and lacked are kept with its load, for the next comparison.
 import { sql } from 'kysely'
 import type { Column } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
@@ -13,12 +13,12 @@ type Fields = Pick<ParseReport, 'read' | 'missingColumns' | 'partlyMissing'>
 
 type Found = Fields & Pick<ParseReport, 'unknownColumns'>
 
-/** Loads before, of which the newest are asked; also of another version that asks the same: its answers may be all that this one loads. */
+/** How many earlier loads are compared, the newest; also those of another version with the same request: its answers may be all that this one loads. */
 const formerLoads = 50
-/** A field that some records lack may by chance be lacked by all of fewer than these. */
+/** In fewer records, a field that some records lack may be missing from all by chance. */
 const enoughForSparse = 100
 
-/** Names of columns. Empty: nothing vanished, or the definition allows it. A first answer that has none of the measures and others in their place gives them by other names. */
+/** Names of columns. Empty: nothing vanished, or the definition allows it. Where a first answer has unknown fields instead of all measures, these are taken for renamed. */
 export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Found): Promise<readonly string[]> => {
   const { claim, definition } = work
   const dialect = work.source.dialects?.[answer.completeness.dialect ?? '']
@@ -28,7 +28,7 @@ export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: 
   if (found.read === 0 || suspects.length === 0) return []
   const measures = definition.columns.filter(({ isKey, origin }) => !isKey && origin === 'response')
   const isRenamed = found.unknownColumns.length > 0 && measures.every((column) => suspects.includes(column))
-  // By their numbers the server sees how few their answers may be among all others; millions of one that asks something else are not looked through.
+  // By numbers, so that PostgreSQL can estimate how few their answers are among all others, and does not read millions of a version with another request.
   const versions = await queryColumn<Row<'etl.pipelines', 'pipeline_id'>>(db)`
     select o.pipeline_id from etl.pipelines o join etl.pipelines own using (pipeline, source, account)
     where own.pipeline_id = ${claim.pipelineId} and o.definition -> 'params' is not distinct from own.definition -> 'params'`
@@ -44,7 +44,7 @@ export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: 
     const isSparse = asked.some(({ partly_missing }) => partly_missing?.includes(name))
     const [newest] = asked
     if (newest === undefined) return isRenamed ? [name] : []
-    // What was loaded without it, in its time, may be so again.
+    // A column that the newest load lacked, too, did not vanish now.
     const had = !newest.missing_columns?.includes(name)
     return had && (!isSparse || found.read >= enoughForSparse) ? [name] : []
   })
@@ -55,8 +55,8 @@ export const fieldsOf = ({ read, missingColumns, partlyMissing }: Fields): LoadR
   read === 0 ? null : { missing: missingColumns, partly: partlyMissing }
 
 /**
- * Against what the answer was asked for: it may serve another definition than the one that asked, or the same after a change. null: it is as asked for. One
- * without metrics was asked for unknown metrics.
+ * Compares with what the answer was requested for: it may serve another definition than the one that requested it, or the same after a change. null: no drift.
+ * For an answer without metrics it is not known which were requested.
  */
 export const driftOf = async (
   db: Db,

@@ -1,4 +1,4 @@
-// Jobs into the slots of this process: kept filled until it is stopped; lets go of what was lost or cancelled.
+// Keeps the job slots of this process filled until it is stopped, and aborts jobs that were lost or cancelled.
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
@@ -15,11 +15,11 @@ import type { Runtime } from './runtime.ts'
 import { createPatience } from '../db/outlast.ts'
 import { asEtlError } from './settle.ts'
 
-/** Resolves when `done` says so or the signal aborts; in each case nothing is at hand any more. */
+/** Resolves when `done` says so or the signal aborts; by then no job is in hand. */
 export const workLoop = async (runtime: Runtime, options: LoopOptions): Promise<void> => {
   const abandoned = () =>
     takeInLeft(runtime).catch((error: unknown) => runtime.log.warn({ error: messageOf(error) }, 'notes are left to the next run'))
-  // Who helps every run must not begin with the list of one that died, nor ask for pages that it has paid for.
+  // A loop that helps every run must first take in what dead processes left: else it begins with the list of a dead run, or buys its pages again.
   if (options.runId === null) {
     await abandoned()
     await reapDead(runtime.database.kysely, runtime.process)
@@ -32,15 +32,15 @@ export const workLoop = async (runtime: Runtime, options: LoopOptions): Promise<
 export type SlotRuntime = Pick<Runtime, 'database' | 'process' | 'claimable' | 'clock' | 'log'>
 
 export interface LoopOptions {
-  /** Whose list is worked on; null: every living run's in turn, then what was asked for without a waiting run. */
+  /** The run whose list is worked on; null: every living run's in turn, then requested jobs that no run waits for. */
   readonly runId: number | null
   /** Jobs worked on at once; 0: none, others work on them. */
   readonly concurrency: number
-  /** Aborts the loop: no new job is taken, those at hand are given back. */
+  /** Aborts the loop: no new job is taken, jobs in hand are given back. */
   readonly signal: AbortSignal
-  /** Asked when nothing is at hand; true ends the loop. */
+  /** Called when no job is in hand; true ends the loop. */
   readonly done: () => Promise<boolean>
-  /** Called when the database has taken that a job is put off which it had not let settle. */
+  /** Called once the database accepts that a job is put off which could not be settled. */
   readonly abandoned?: () => Promise<void>
 }
 
@@ -49,7 +49,7 @@ export type Work = (claim: ClaimedJob, signal: AbortSignal) => Promise<void>
 
 const idleMs = 100
 const watchEveryMs = 300
-/** Pipelines may come while the loop works. */
+/** Claimable pipelines are read again after so long: some may come while the loop works. */
 const claimableForMs = 2_000
 
 interface ActiveJob {
@@ -71,7 +71,7 @@ interface Loop {
 
 const stopped = (): EtlError => new EtlError('INTERRUPTED', 'Stopped; run the same command again to resume.')
 
-/** Resolves when `done` says so or the signal aborts; in each case nothing is at hand any more. */
+/** Resolves when `done` says so or the signal aborts; by then no job is in hand. */
 export const workInSlots = async (runtime: SlotRuntime, options: LoopOptions, work: Work): Promise<void> => {
   const stop = new AbortController()
   const onAbort = (): void => stop.abort(stopped())
@@ -147,7 +147,7 @@ const begin = (loop: Loop, claim: ClaimedJob): void => {
       stop.signal.removeEventListener('abort', onStop)
       active.delete(job)
       forgetClaims(runtime.process, [claim])
-      // A report that was refused leaves parts of it, which come first.
+      // A refused report may leave parts, which come first in the list.
       if (claim.kind === 'report') loop.restart()
     })
   const job: ActiveJob = { claim, abort, finished }
@@ -157,12 +157,12 @@ const begin = (loop: Loop, claim: ClaimedJob): void => {
 /** Pauses between tries to put a job off that could not be settled. */
 const abandonPausesMs = [0, 1_000, 5_000, 15_000]
 const abandonForMs = 5_000
-/** So often it is tried again; then what it stumbles over is its own. */
+/** After so many attempts the cause lies in the job itself, and it fails. */
 const mostAbandoned = 5
 
 /**
- * The job could not even be settled: the database is away, or a row breaks an invariant. A living process's lease would keep it from everybody, so it is put
- * off as soon as the database takes that; in the end it fails, named, and nothing else does.
+ * The job could not even be settled: the database is away, or a row breaks an invariant. This living process's lease would keep it from all others, so the
+ * job is put off as soon as the database accepts that. In the end this job fails with a message, and only this one.
  */
 const abandon = async ({ runtime, options, stop }: Loop, claim: ClaimedJob, error: unknown): Promise<void> => {
   const { code } = asEtlError(error)
@@ -190,7 +190,7 @@ const startWatch = (loop: Loop): (() => void) =>
     ),
   )
 
-/** Never twice at once. @param look does not throw */
+/** Calls `look` every `ms`, never twice at once. @param look must not throw */
 export const watchEvery = (ms: number, look: () => Promise<void>): (() => void) => {
   let isLooking = false
   const timer = setInterval(async () => {
@@ -216,8 +216,8 @@ const watch = async ({ runtime, active }: Loop): Promise<void> => {
 }
 
 /**
- * What this process has claimed and not let go of, over all its loops. The answer to a claim may be lost with the connection: what the ledger says the
- * process holds beyond that is worked on by none, and its lease would keep it from everybody for as long as it lives.
+ * The jobs that this process has claimed and not let go of, over all its loops. The reply to a claim may be lost with the connection: then by the ledger
+ * this process holds jobs that none of its loops works on, and its lease would keep them from all others for as long as it lives.
  */
 interface Claims {
   /** Claims sent so far, and those of them that are not answered yet. */
@@ -250,13 +250,13 @@ export const trackClaim = async (own: OwnProcess, claim: () => Promise<ClaimedJo
   }
 }
 
-/** Settled, given back or another's. */
+/** Call when the jobs are settled, given back or taken over. */
 export const forgetClaims = (own: OwnProcess, jobs: readonly Claim[]): void => {
   const { known } = claimsBy(own)
   for (const job of jobs) known.delete(nameOf(job))
 }
 
-/** Gives back what the ledger says this process holds and no loop knows of. How many; none while a claim is on its way, whose answer may name them. */
+/** Gives back jobs that this process holds by the ledger and no loop knows of. How many; none while a claim is in flight, since its reply may name them. */
 export const freeStrays = async (db: Db, own: OwnProcess): Promise<number> => {
   const claims = claimsBy(own)
   const { sent } = claims

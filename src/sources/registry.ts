@@ -15,14 +15,14 @@ const method = z.custom((value) => typeof value === 'function')
 const sourceForm = z.looseObject({ name: z.string(), extract: method })
 const isSource = (value: unknown): value is Source => sourceForm.safeParse(value).success
 
-/** Names of settings are put into a pattern. */
+/** Names of settings go into a regular expression, so they are checked. */
 const secretNames = z.array(z.string().regex(/^[A-Z][A-Z0-9_]*$/))
 const apiForm = z.looseObject({ secrets: secretNames, connection: method, allowance: method })
 const isApi = (value: unknown): value is Api => apiForm.safeParse(value).success
 
 export type SourceFolders = Awaited<ReturnType<typeof loadSourceFolders>>
 
-/** @param folders the user's own folders of sources; those that are not there are left out. Theirs come before ours of the same name. */
+/** @param folders the user's own folders of sources; missing ones are left out. A user's source replaces ours of the same name. */
 export const loadSourceFolders = async (folders: readonly string[] = []) => {
   const sources = new Map<string, Source>()
   /** By folder: every source has one. */

@@ -105,7 +105,7 @@ const shopperDataset: BatchDataset = {
   }),
 }
 
-/** Sold by domain and category; proved complete by `data_points_count`. */
+/** Sales by domain and category; proved complete by `data_points_count`. */
 export const shopperReport: Source = {
   ...batchReport(shopperDataset),
   name: 'web-analytics.shopper-report',

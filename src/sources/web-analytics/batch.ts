@@ -1,4 +1,4 @@
-// What both kinds of batch report share: submission, status, retry, and the walk from intent to bytes (interface 2.3, 2.4, 4.4).
+// Shared by both kinds of batch report: submission, status, retry, and the way from intent to bytes (interface 2.3, 2.4, 4.4).
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import { redact, type Secret } from '../../core/redact.ts'
@@ -18,7 +18,7 @@ const submission = z.looseObject({ status: z.string().nullish().catch(null) })
 
 const digits = z.string().regex(/^\d+(\.\d+)?$/)
 const lines = z.array(z.unknown()).transform((list) => list.map(String).join('; '))
-// No report has a count beyond these: it agrees with none, which is held, and told in the service's digits.
+// A count beyond these agrees with no report, so the report is held; the message shows the service's own digits.
 const count = z
   .union([z.number(), digits])
   .transform((said) => ({
@@ -55,7 +55,7 @@ export interface BatchDataset {
   body(definition: Definition, box: Box): unknown
 }
 
-/** @param hook where the service tells of the report's state; null: nowhere */
+/** @param hook address to which the service sends the report's state; null: none */
 const reportApi = (dataset: BatchDataset, asked: ExtractRequest, context: LookContext, hook: Secret | null = null): ReportApi => {
   const { http } = context
   const { definition, box } = asked
@@ -67,8 +67,8 @@ const reportApi = (dataset: BatchDataset, asked: ExtractRequest, context: LookCo
     request,
     estimate: () => (dataset.endpoint === 'report' ? price(at, request) : Promise.resolve(null)),
     submit: async () => {
-      // The field is known for general reports alone. The shopper endpoint was not seen to take it, and what it does not know it may answer with an error
-      // after which it is unknown whether it sold a report: that one is polled.
+      // Only general reports are known to take the field. The shopper endpoint was not seen to take it, and may answer an unknown field with an error that does not
+      // tell whether it sold a report: its reports are polled.
       const answer = await sendSubmission(http, dataset, request, dataset.endpoint === 'report' ? hook : null)
       if (answer.status >= 300) throw await refusedReport(at, readRefusal(answer))
       wasTaken(at)
@@ -84,10 +84,10 @@ const reportApi = (dataset: BatchDataset, asked: ExtractRequest, context: LookCo
   }
 }
 
-/** Fields of a submission that a service does not know it refuses by name. */
+/** A service that refuses an unknown field of a submission names it. */
 const aboutHook = /webhook/i
 
-/** With the address for messages where there is one, and without it where the service takes none: a refusal bought nothing. */
+/** Submits with the address for messages where there is one, and again without it where the service refuses it: a refusal bought nothing. */
 const sendSubmission = async (
   http: HttpClient,
   { endpoint: name }: Pick<BatchDataset, 'endpoint'>,
@@ -97,7 +97,7 @@ const sendSubmission = async (
   const endpoint = pathOf(http, name)
   const answer = await http.read({
     ...{ method: 'POST', endpoint, url: http.url(name, endpoint), body, idempotent: false },
-    // So many reports of an account may be unfinished (53); it says neither so nor how long that lasts (71).
+    // A 429 means that too many reports of the account are unfinished (53); the service says neither so nor how long that lasts (71).
     isAboutOpenWork: true,
     ...(hook === null ? {} : { unrecorded: { body: { webhook_url: hook } } }),
   })
@@ -105,7 +105,7 @@ const sendSubmission = async (
   return isRefused ? sendSubmission(http, { endpoint: name }, body, null) : answer
 }
 
-/** A word goes to the ledger and the page: short, and without what a broken service may say back to us. */
+/** A word for the ledger and the page: cut, and redacted, since a broken service may repeat a secret. */
 const shownWord = (word: string): string => redact(word).slice(0, longestWord)
 
 const wordOf = (body: unknown): string | null => {
@@ -113,7 +113,7 @@ const wordOf = (body: unknown): string | null => {
   return word == null ? null : shownWord(word)
 }
 
-/** The answer may have been paid for: it is shown to people who know what it means. */
+/** The report may have been paid for, so the message shows the answer: people may know what it means. */
 const withoutId = (bytes: Buffer, endpoint: string): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
@@ -130,7 +130,7 @@ const lateRefusal = async (at: RefusedAt, text: string): Promise<EtlError> => {
   const { definition, box } = at.request
   const isOneWindow = windowsBetween(box.window.from, box.window.to, definition.window.every).length === 1
   const isCut = error.follows?.next === 'split' && error.follows.by !== undefined
-  // This job has had its report.
+  // A job has one report, and this one had it.
   return error.code === 'NOT_PUBLISHED' && isOneWindow && !isCut
     ? error.with(error.message, { follows: { next: 'ask again' } })
     : error
@@ -176,12 +176,12 @@ const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise
   }
 }
 
-/** One link is what the interface has (4.4); a report of several files was not seen, so that every plain way to list them is read. */
+/** The interface has one link (4.4). A report of several files was not seen, so every plain way to list them is read. */
 const linkFields = ['download_url', 'download_urls', 'files']
 const urlFields = ['download_url', 'url', 'link']
 const fileNames = ['vtable', 'table', 'name', 'file_name']
 
-/** Of a text, a list, an object that names files, or one that describes one. */
+/** Files in a text, a list, an object that names files, or an object that describes one. */
 const filesIn = (value: unknown, name?: string): readonly ReportFile[] => {
   if (typeof value === 'string') return value === '' ? [] : [{ name: shownWord(name ?? fileNameIn(value)), url: value }]
   if (Array.isArray(value)) return value.flatMap((one) => filesIn(one, name))
@@ -194,7 +194,7 @@ const filesIn = (value: unknown, name?: string): readonly ReportFile[] => {
 /** `https://host/reports/website.csv.gz?sign=1` is `website`. */
 const fileNameIn = (url: string): string => (/([^/?#]*?)(\.(csv|json|ndjson|jsonl|gz))*([?#].*)?$/i.exec(url) ?? [])[1] ?? ''
 
-/** Counted by the service, three at most: not sent twice. */
+/** The service counts retries and allows three, so none is sent twice. */
 const freeRetry = async (http: HttpClient, reportId: string): Promise<boolean> => {
   const url = reportUrl(http, 'retry', endpoints.retry, reportId)
   const answer = await askOptional(http, 'retry', { method: 'POST', url, idempotent: false })
@@ -240,7 +240,7 @@ const idAt = (value: unknown): string | null => {
   return null
 }
 
-/** At the top, else one level below, where exactly one is named. */
+/** The id at the top of the body, else one level below, if exactly one is there. */
 export const reportIdIn = (body: unknown): string | null => {
   const own = idAt(body)
   if (own !== null || !isRecord(body)) return own

@@ -1,4 +1,4 @@
-// What the key may ask, against what the definitions want: one line for each thing, proved or not asked and why. Nothing here costs a credit.
+// Compares what the key may request with what the definitions need: one finding for each, proved, or not asked and why. Nothing here costs a credit.
 import { systemClock } from '../../core/clock.ts'
 import { isEtlError } from '../../core/errors.ts'
 import type { Definition } from '../../core/types.ts'
@@ -18,7 +18,7 @@ const notAsked = (message: string): ServiceFinding => ({ level: 'not asked', mes
 const warning = (message: string): ServiceFinding => ({ level: 'warning', message })
 const wrong = (message: string): ServiceFinding => ({ level: 'error', message })
 
-/** Only free questions. One that fails does not keep the others from being asked. */
+/** Sends free requests only. One that fails does not stop the others. */
 export const check = async (http: HttpClient, definitions: readonly Definition[]): Promise<ServiceFinding[]> => {
   const walks = definitions.filter(({ source }) => source === keywords.name)
   const reports = definitions.filter(({ source }) => source !== keywords.name)
@@ -30,7 +30,7 @@ export const check = async (http: HttpClient, definitions: readonly Definition[]
     { key: batchKey, about: endpoints.credits, ask: () => quotaLeft(http, reports) },
     { key: batchKey, about: pathOf(http, 'status'), ask: () => statusPath(http, reports) },
   ]
-  /** Why no more is asked with a key. */
+  /** By key, why nothing more is requested with it; '' stands for all keys. */
   const useless = new Map<string, string>()
   const findings: ServiceFinding[] = []
   for (const { key, about, ask } of questions) {
@@ -45,7 +45,7 @@ export const check = async (http: HttpClient, definitions: readonly Definition[]
 }
 
 interface Question {
-  /** A key that is refused once is refused everywhere, and a service that is away is away for all: that is one mistake. */
+  /** A key that is refused once is refused everywhere, and a service that is away is away for all: each is one finding. */
   readonly key: string
   readonly about: string
   ask(): Promise<ServiceFinding[]>
@@ -89,8 +89,8 @@ const datesToCome = ({ families }: Capabilities): ServiceFinding[] => {
 }
 
 /**
- * No month that far ahead has data, and what has none costs nothing (api-facts A 11). A service may answer for its newest month instead (A 75), so the domain,
- * which it requires, is left out: its refusal shows the path and the key all the same.
+ * No month that far ahead has data, and a request without data costs nothing (api-facts A 11). A service may answer for its newest month instead (A 75), so the
+ * request lacks the required domain: the refusal still shows whether path and key are right.
  */
 const monthAhead = '2999-01'
 
@@ -120,7 +120,7 @@ const keywordPath = async (http: HttpClient, [first]: readonly Definition[]): Pr
   if (refusal.code === 'FORBIDDEN_ERROR')
     return [wrong(`${first.pipeline}: ${endpoint} answers 403 "${refusal.text}". ${consequences[meaning].next}`)]
   const error = refusalError(refusal, endpoint, 'check')
-  // Refused for its domain, as it must be, or for its month or limit: a request let so far is let in.
+  // A refusal for the domain, as expected, or for the month or the limit comes only once path and key are accepted.
   const isLetIn = meaning === 'no data' || ['NOT_PUBLISHED', 'BAD_REQUEST', 'NO_CAPABILITY'].includes(consequences[meaning].code)
   if (!isLetIn) throw error
   const isPage = answer.status < 300 && (pageOf(answer, endpoint, list)?.records ?? []).length > 0
@@ -191,7 +191,7 @@ const mostListed = 60
 const listed = (names: readonly string[]): string =>
   `${names.slice(0, mostListed).join(', ')}${names.length > mostListed ? ` and ${names.length - mostListed} more` : ''}`
 
-/** Filters that a report of the definition would name and the service does not describe. It need not describe those that are no lists. */
+/** List filters that a report of the definition would name and the service does not describe. It need not describe other filters. */
 const wrongFilters = ({ pipeline, params }: Definition, offered: readonly string[] | null): ServiceFinding[] =>
   offered === null
     ? []

@@ -1,4 +1,4 @@
-// How a batch report comes, the same for both kinds: its format, by which way, and for which span it can be asked (interface 4.2, 4.3).
+// Delivery of batch reports, the same for both kinds: the format, the way, and the span that can be requested (interface 4.2, 4.3).
 import { z } from 'zod'
 import type { ParamsAndWindow, PeriodSpec, SpecProblem } from '../../core/source-spec.ts'
 import type { Definition, Window } from '../../core/types.ts'

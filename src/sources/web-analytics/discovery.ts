@@ -1,5 +1,5 @@
-// What the service says of itself for free: datasets, countries and dates, credits, the price of a report; and its own list of the reports it made, in which is
-// found what a restored ledger does not know of. All of it optional.
+// Free requests about the service itself: datasets, countries and dates, credits, the price of a report; and its own list of reports, which shows what a restored
+// ledger does not know. A service may lack each of them.
 import { z } from 'zod'
 import { readableBill } from '../../core/learned-price.ts'
 import { EtlError, isEtlError } from '../../core/errors.ts'
@@ -16,7 +16,7 @@ import { pathPrefix } from './settings.ts'
 import { jsonOrNull } from '../../core/json.ts'
 import type { ListedReport } from '../../core/report-shape.ts'
 
-/** What the endpoint says, in the shape it is known by; null: the service has no such endpoint. Throws BAD_RESPONSE naming what differs. */
+/** The endpoint's answer in the expected shape; null: the service has no such endpoint. Throws BAD_RESPONSE naming what differs. */
 const ask = async <T>(http: HttpClient, name: EndpointName, shape: z.ZodType<T>): Promise<T | null> => {
   const answer = await askOptional(http, name)
   if (answer === null) return null
@@ -73,7 +73,7 @@ const namesOf = (list: z.infer<typeof nameList>): string[] => list.map(({ name }
 const history = z.string().regex(/^\d{4}-\d{2}/)
 const historySchema = z.record(z.string(), z.looseObject({ start_date: history, end_date: history.optional() }))
 
-/** The earliest and the newest of the granularities. */
+/** The earliest and the newest month of all granularities. */
 const monthsOf = (value: unknown): Pick<Dataset, 'from' | 'to'> => {
   const spans = Object.values(historySchema.safeParse(value).data ?? {})
   const sorted = (dates: readonly string[]): string[] => dates.map((date) => date.slice(0, 7)).sort()
@@ -88,7 +88,7 @@ const granularityNames = (value: unknown): string[] => {
   return typeof value === 'object' && value !== null ? Object.keys(value) : typeof value === 'string' ? [value] : []
 }
 
-/** null: the service does not offer the look. */
+/** null: the service has no such endpoint. */
 export const describe = (http: HttpClient): Promise<readonly Dataset[] | null> => ask(http, 'describe', describeSchema)
 
 const countrySchema = z.union([
@@ -122,19 +122,19 @@ export const capabilities = async (http: HttpClient): Promise<Capabilities | nul
   return { remainingHits: numberOrNull(parsed['remaining_hits']), families }
 }
 
-/** Left for reports. null: the service has no such endpoint. */
+/** Credits left for reports. null: the service has no such endpoint. */
 export const credits = async (http: HttpClient): Promise<Pick<Credits, 'remaining'> | null> => {
   const parsed = await ask(http, 'credits', object)
   return parsed && { remaining: numberOrNull(parsed['remaining_credits']) ?? numberOrNull(parsed['credits']) }
 }
 
-/** What is left for requests and for reports; where both are one purse, both say the same (api-facts 17, 19). */
+/** The balances for requests and for reports; where both are one balance, both numbers are the same (api-facts 17, 19). */
 export const meter: NonNullable<Source['meter']> = async ({ http }) => {
   const left = { requests: (await capabilities(http))?.remainingHits ?? null, credits: (await credits(http))?.remaining ?? null }
   return left.requests === null && left.credits === null ? null : left
 }
 
-/** Every purse by its own question (49, 50). null: the service has no word about reports. A key for reports alone leaves the other purse unknown. */
+/** Each balance by a request of its own (49, 50). null: the service does not tell that of reports. With a key for reports alone the other balance is unknown. */
 export const purses: NonNullable<Api['credits']> = async (http, failed) => {
   const batch = await credits(http).catch(failed)
   if (batch === null) return null
@@ -160,7 +160,7 @@ const validateSchema = z.looseObject({
 export const validate = async (http: HttpClient, request: unknown) => {
   const endpoint = pathOf(http, 'validate')
   const answer = await askOptional(http, 'validate', { body: request }).catch((error: unknown) => {
-    // Where this path alone is in trouble the price is unknown; where the account is, nothing else would go either.
+    // If only this path is in trouble, the price is unknown; if the account is, the submission could not be sent either.
     if (isAwayAt(error, endpoint)) return null
     throw error
   })
@@ -176,7 +176,7 @@ export const validate = async (http: HttpClient, request: unknown) => {
   }
 }
 
-/** As a submission would be refused (68); a single error may be the whole body of it. */
+/** In the shape of a refused submission (68); a single error may be its whole body. */
 const refusalIn = (errors: readonly unknown[]): { status: number; bytes: Buffer } => {
   const [only] = errors
   const isBody = errors.length === 1 && typeof only === 'string' && only.startsWith('{')
@@ -201,10 +201,10 @@ type Entry = z.infer<typeof entry>
 const pageSize = 100
 const mostPages = 100
 
-/** The service's own list, in which submissions are searched for whose answer was lost, as far back as it goes; null: it has none, or one in an unknown shape. */
+/** The service's own list of reports, as far back as it goes, to find submissions whose answer was lost; null: it has none, or one in an unknown shape. */
 export const listReports: NonNullable<Source['listReports']> = async ({ http }, sinceMs) => {
   const found = new Map<string, ListedReport>()
-  // By what came: a service may give fewer at a time than it was asked for.
+  // The offset grows by what came: a service may give fewer entries at a time than requested.
   for (let [page, offset] = [0, 0]; page < mostPages; page += 1) {
     const entries = await fetchPage(http, offset)
     if (entries === null && page === 0) return null
@@ -238,7 +238,7 @@ const listedOf = (one: Entry): ListedReport[] => {
   return [{ reportId: String(id), createdMs: Number.isNaN(created) ? null : created, request: requestOf(one) }]
 }
 
-/** What was asked for, whether it stands in a field of its own or beside the id. */
+/** The request of a listed report, in a field of its own or beside the id. */
 const requestOf = (one: Entry): unknown => {
   const given = one['request'] ?? one['body'] ?? one['query']
   return (typeof given === 'string' ? jsonOrNull(given) : given) ?? one

@@ -1,4 +1,4 @@
-// Fields of the answers known beforehand (interface 2.1, api-facts B): a definition may leave their type and words out.
+// Fields of the answers known beforehand (interface 2.1, api-facts B): a definition may leave out their type and description.
 import type { FieldSpec } from '../../core/source-spec.ts'
 
 /** The interface declares a default of 0 for these, used only where the field is absent. */
@@ -34,7 +34,7 @@ export const keywordFields: Readonly<Record<string, FieldSpec>> = {
   serp_features: { type: 'text[]', description: 'Features shown on the results page', nullable: true },
 }
 
-/** Of a key, under whichever of its names. */
+/** A key column, with the other names of its field. */
 const key = (type: FieldSpec['type'], description: string, normalize: string | null, aliases: readonly string[]): FieldSpec => ({
   ...{ type, description, nullable: false, aliases },
   ...(normalize === null ? {} : { normalize }),

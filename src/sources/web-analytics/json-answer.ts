@@ -1,4 +1,4 @@
-// An answer of the service as JSON. Extension endpoints that it does not have are asked for once per process and then left alone.
+// An answer of the service as JSON. An optional endpoint that the service does not have is requested once per process.
 import { z } from 'zod'
 import { isEtlError } from '../../core/errors.ts'
 import { parseJson, parsePage, type RecordPage } from '../../extract/http-answer.ts'
@@ -10,8 +10,8 @@ import { dialectOf, type EndpointName } from './service-dialect.ts'
 export const jsonOf = (answer: HttpAnswer, endpoint: string): unknown => parseJson(answer, endpoint, addressSetting)
 
 /**
- * The same of a page whose records stand in `list`; null: it is whole and no JSON, and may have been paid for. The page of a proxy is thrown as it is, half a
- * page or nothing with that fault.
+ * The same for a page with its records in `list`; null: it is whole and no JSON, and may have been paid for. Throws for the page of a proxy, and, with a
+ * fault, for half a page or nothing.
  */
 export const pageOf = (answer: HttpAnswer, endpoint: string, list: string): RecordPage | null => {
   try {
@@ -25,7 +25,7 @@ export const pageOf = (answer: HttpAnswer, endpoint: string, list: string): Reco
 }
 
 const version = z.union([z.string(), z.number()]).transform(String).pipe(z.string().trim().min(1).max(100)).nullish().catch(null)
-/** No fact names a field for it: these say of themselves that they are not the version of the API. */
+/** No fact names a field for it: these names cannot mean the version of the API. */
 const versions = z.object({
   data_version: version,
   method_version: version,

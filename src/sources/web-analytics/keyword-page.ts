@@ -1,4 +1,4 @@
-// One page of keywords (interface 2.2, 4.1): asked for, checked against what was asked, or its refusal read.
+// One page of keywords (interface 2.2, 4.1): requests it and compares it with the request, or reads its refusal.
 import { z } from 'zod'
 import { counted } from '../../core/counted.ts'
 import { EtlError } from '../../core/errors.ts'
@@ -18,7 +18,7 @@ import { type Meaning, meaningOf, readRefusal, saidBy } from './refusal-table.ts
 import { type RefusedAt, refusedWith } from './refused-request.ts'
 import { addressSetting } from './settings.ts'
 
-/** What others paid (api-facts 43 to 45); refusals, and a domain without data, cost nothing (8, 11). */
+/** Prices that others paid (api-facts 43 to 45); refusals, and a domain without data, cost nothing (8, 11). */
 export const seenPrices: readonly NamedPrice[] = [
   { basis: 'row asked', credits: 0.08 },
   { basis: 'row', credits: 2.5 },
@@ -42,7 +42,7 @@ const dayMs = 24 * 3_600_000
 
 const filters = ['traffic_source', 'web_source', 'branded_type'] as const
 
-/** Of the unit where the definition runs for it, else the definition's own. */
+/** The unit's value where the definition runs for the filter, else the definition's own. */
 const filterValues = ({ definition, box }: ExtractRequest): readonly [string, string][] =>
   filters.flatMap((name) => {
     const value = box.slice[name] ?? definition.params[name]
@@ -60,7 +60,7 @@ const address = (http: HttpClient, request: ExtractRequest, offset: number, limi
   const { parameters, country, filter } = dialectOf(http).keywords
   const url = http.url('keywords', pathOf(http, 'keywords'))
   const month = box.window.from.slice(0, 7)
-  // Set apart from the address, which each change would take apart and put together again.
+  // Built apart: each change through the address would parse and write it again.
   const query = new URLSearchParams(url.search)
   const asked: Record<string, string> = {
     [parameters.domain]: single(box, 'domain'),
@@ -126,7 +126,7 @@ const askForPage = async (
     await arrived?.()
     return await readPage(at, answer)
   } finally {
-    // Where the service has not told what came.
+    // Only the first call counts: this one, where the answer was not read.
     await answer.billed?.(null, null)
   }
 }
@@ -138,7 +138,7 @@ const readPage = async (at: RefusedAt, answer: HttpAnswer): Promise<KeywordPage 
     await answer.billed?.(0, null)
     return null
   }
-  // What a proxy on the way makes of a 200 is the same page (203).
+  // A proxy on the way may turn a 200 into a 203: it is the same page.
   if (answer.status >= 300) return refused(at, answer)
   const read = pageOf(answer, endpoint, list)
   if (read === null) return notAPage(at, answer, null, { path: [], message: 'is not JSON' })
@@ -148,7 +148,7 @@ const readPage = async (at: RefusedAt, answer: HttpAnswer): Promise<KeywordPage 
   const { keywords_count, meta } = page.data
   if (saysError(meta?.status, meta?.['error_code']) || ((records ?? []).length === 0 && saysLacking(answer)))
     return refusedWithin200(at, answer, meta, records?.length)
-  // An empty list, as some write it.
+  // Some answers show an empty list as a count of 0 without a list.
   const isNone = keywords_count === 0 && fieldOf(body, list) === null
   if (records === null && !isNone) return notAPage(at, answer, body, { path: [list], message: 'expected a list' })
   const count = records?.length ?? 0
@@ -177,8 +177,8 @@ const billOf = (meta: unknown): number | null =>
 const fieldOf = (record: unknown, name: string): unknown => (isRecord(record) ? record[name] : undefined)
 
 /**
- * A keyword may come with several landing pages (api-facts A 40): both together tell a record from every other one. Where either is missing, as after a
- * rename, all that the record holds does.
+ * A keyword may come with several landing pages (api-facts A 40): both together identify a record. Where either is missing, as after a
+ * rename, the whole record does.
  */
 const keysOf = (records: readonly unknown[], topUrlField: string): string[] =>
   records.map((record) => {
@@ -186,13 +186,13 @@ const keysOf = (records: readonly unknown[], topUrlField: string): string[] =>
     return JSON.stringify(key.every((part) => part !== undefined && part !== null) ? key : record)
   })
 
-/** Kept as it was written: its type is not shown where it is not null (interface 2.2). */
+/** Kept as it was written: the interface (2.2) shows it as null only, so its type is not known. */
 const saidOrder = (query: Readonly<Record<string, unknown>> | null): SourceOrder | null => {
   const { sort, asc } = query ?? {}
   return sort === undefined && asc === undefined ? null : { sort: sort ?? null, asc: asc ?? null }
 }
 
-/** null: it says that there is nothing. @param status it means; what is said is the one that came */
+/** null: the service has no data. @param status what the answer means; messages show the status that came */
 const refused = async (at: RefusedAt, answer: HttpAnswer, status = answer.status): Promise<null> => {
   const refusal = readRefusal({ ...answer, status })
   const error = await refusedWith(at, refusal, saidBy(at.endpoint, { ...refusal, status: answer.status }))
@@ -214,7 +214,7 @@ const saysError = (status: unknown, code: unknown): boolean =>
 
 const trouble = /\binternal (server )?error\b|\bunavailable\b|\btry again\b|\btime(d )?out\b/i
 
-/** An error may come with status 200, in the same envelope. Without rows or a bill it is as free as any refusal; the service's own trouble is tried again. */
+/** An error may come with status 200, in the same envelope. Without rows or a bill it is as free as any refusal; a trouble of the service itself is retried. */
 const refusedWithin200 = async (at: RefusedAt, answer: HttpAnswer, meta: unknown, rows = 0): Promise<null> => {
   const bill = billOf(meta)
   await answer.billed?.(rows, bill)
@@ -251,7 +251,7 @@ const notAPage = async (
 const costOf = (bill: number | null): string =>
   bill === null ? 'It may have been paid for' : `It cost ${counted(bill, 'credit')}`
 
-/** An answer to another question must not be loaded as this one's, nor paid for each night. What is not echoed is not checked. */
+/** An answer to another request must not be loaded as this one's, nor paid for each night. A parameter that is not echoed is not checked. */
 const checkEcho = (
   request: ExtractRequest,
   endpoint: string,
@@ -271,7 +271,7 @@ const checkEcho = (
   for (const [name, wanted] of Object.entries(expected)) {
     const found = echo[name]
     if (typeof found !== 'string' || sameEcho(name, found, wanted)) continue
-    // The service cuts what is asked for at its newest month (75): where that cost nothing, the month is asked for again.
+    // The service cuts a request at its newest month (75): where that cost nothing, the month is requested again later.
     if (unpublishedUntil !== null && name.endsWith('_date') && found.slice(0, 7) < wanted)
       throw new EtlError(
         'NOT_PUBLISHED',

@@ -33,7 +33,7 @@ export const keywords: Source = {
   dimensions: {
     domain: { ...domain, mostPerRequest: 1 },
     country: { ...country, mostPerRequest: 1 },
-    // A parameter for all units, or a value of its own for each: All and Total hold what the others do.
+    // A parameter for all units, or a dimension with a value for each unit. All and Total include the other values.
     traffic_source: oneOf('Clicks counted', filters.traffic_source),
     web_source: oneOf('Devices counted', filters.web_source),
     branded_type: oneOf('Keywords counted', filters.branded_type),

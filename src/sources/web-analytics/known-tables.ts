@@ -1,4 +1,4 @@
-// What a table of the batch service is asked by: from a definition's own words, else from known-tables.yaml. An unknown table is as most are.
+// How a table of the batch service is requested: by a definition's own parameters, else by known-tables.yaml. An unknown one is as most are.
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
 import { z } from 'zod'
@@ -31,7 +31,7 @@ const unknownTable: KnownTable = { filters: ['domains', 'countries', 'include_su
 
 type Params = Readonly<Record<string, unknown>>
 
-/** What the definition says of its table itself. */
+/** Parameters in which a definition describes its table itself. */
 export const ownWords = {
   filters: z.exactOptional(
     z.array(z.string().regex(/^[a-z][a-z0-9_]*$/, 'expected the name of a filter, see `millrace describe`')),
@@ -43,7 +43,7 @@ export const ownWords = {
 
 const texts = z.array(z.string())
 
-/** As the definition with these parameters, as they were written, has it. */
+/** The table as a definition with these parameters, as they were written, describes it. */
 export const tableOf = (params: Params): KnownTable => {
   const table = tables()[String(params['vtable'])] ?? unknownTable
   const { filters, rows, most_values: values, most_months: months } = params
@@ -56,7 +56,7 @@ export const tableOf = (params: Params): KnownTable => {
   }
 }
 
-/** What a table of many rows a domain answers with unless it is told otherwise (54). More is asked for by `params.limit` alone: rows cost. */
+/** Rows a domain that a table of many rows returns by default (54). Only `params.limit` requests more: rows cost. */
 const usualRows = 100
 
 const hasMany = ({ rows, split }: KnownTable): boolean => (rows ?? (split === undefined ? 'one' : 'many')) === 'many'
@@ -67,7 +67,7 @@ const flag = 'include_subdomains'
 /** Lists that a report of the table names. */
 export const listsOf = ({ filters }: KnownTable): readonly string[] => filters.filter((name) => name !== flag)
 
-/** `countries` is `country`, `segment_ids` is `segment_id`: of a pipeline, and of the file. */
+/** The dimension of a pipeline for a filter, as in known-tables.yaml: `countries` is `country`, `segment_ids` is `segment_id`. */
 export const dimensionOf = (filter: string): string => filter.replace(/ies$/, 'y').replace(/s$/, '')
 
 const mostCountries = 250
@@ -84,7 +84,7 @@ export const tableLimits = (params: Params): DatasetLimits => {
   return {
     values,
     ...(table.months === undefined ? {} : { months: table.months }),
-    // The first so many are complete by declaration: nothing of them was cut.
+    // Only the first rows are wanted, so none of them was cut.
     ...(typeof top === 'number' ? { top } : rows === undefined ? {} : { rows }),
   }
 }
@@ -109,7 +109,7 @@ export const tableDimensions = (params: Params): Readonly<Record<string, Dimensi
   )
 }
 
-/** The parameters with what the table takes unless it is told otherwise. */
+/** The parameters with the defaults of the table. */
 export const withDefaults = <Given extends Params>(params: Given): Given =>
   tableOf(params).filters.includes(flag) && params[flag] === undefined ? { ...params, [flag]: true } : params
 
@@ -119,7 +119,7 @@ export const filtersOf = (params: Params, listOf: (dimension: string) => readonl
     tableOf(params).filters.map((filter) => [filter, filter === flag ? params[flag] : listOf(dimensionOf(filter))]),
   )
 
-/** What tells rows apart beside the filters; null: unknown. */
+/** Columns that identify a row beside the filters; null: unknown. */
 export const splitOf = (table: string): readonly string[] | null => {
   const found = tables()[table]
   return found === undefined ? null : [found.split ?? []].flat()
@@ -127,7 +127,7 @@ export const splitOf = (table: string): readonly string[] | null => {
 
 const wrong = (param: string, message: string): SpecProblem => ({ path: ['params', param], message })
 
-/** A definition may lower what is known of its table. @param most undefined: unknown */
+/** A definition may lower a known limit of its table, not raise it. @param most undefined: unknown */
 const tooMany = (
   params: Params,
   table: string,

@@ -1,4 +1,4 @@
-// A refusal as it was said, in whichever of the shapes seen; what each means, and the error it becomes: by place, status and code, and by words only where nothing
+// Reads a refusal in any of the shapes seen, and decides what it means and which error it becomes: by place, status and code, and by words only where nothing
 // else tells (api-facts A 6 to 11, G 53 to 71).
 import { type ErrorCode, EtlError, type RefusedPart } from '../../core/errors.ts'
 import { aboutContent } from '../../extract/report-submit.ts'
@@ -37,7 +37,7 @@ export const readRefusal = ({ status, bytes }: Pick<HttpAnswer, 'status' | 'byte
   const said = [errors, error_message, message, inner.message, inner.error_message, meta?.error_message, inner.actions, actions]
     .flatMap(flat)
     .filter(Boolean)
-  // What an answer that is no refusal has for a code at its top says nothing.
+  // A code at the top of an answer that is no refusal says nothing.
   const code = codeIn(meta, error, ...(status >= 400 ? [parsed.data, errors].flat() : []))
   return {
     status,
@@ -57,7 +57,7 @@ const codeIn = (...places: readonly unknown[]): unknown => {
 /** Where it was said: `rest` a page of keywords, `batch` a report's submission or price, `free` what costs nothing and buys nothing. */
 export type Place = 'rest' | 'batch' | 'free'
 
-/** The three with a question mark are not told apart by what the service says; a free question decides (refused-request.ts). */
+/** What the service says does not decide the three with a question mark; a free request does (refused-request.ts). */
 export type Meaning = keyof typeof consequences
 
 interface Row {
@@ -147,8 +147,8 @@ const fits = ({ status, code, text }: Refusal, place: Place, row: Row): boolean 
   row.unless?.test(text) !== true
 
 /**
- * What a refusal means where it was said. What no row names is an outage after a server error, about what was asked for where the status is and something was
- * (a poll has no parameters), else about the path or the moment (409): the same of every part.
+ * What a refusal means at its place. Where no row fits: an outage after a server error; a bad request where the status is about content and the request had
+ * parameters (a poll has none); else it is about the path or the moment (409), and the same for every part.
  */
 export const meaningOf = (refusal: Refusal, place: Place): Meaning =>
   table.find((row) => fits(refusal, place, row))?.meaning ??
@@ -158,7 +158,7 @@ interface Consequence {
   readonly code: ErrorCode
   /** The right next step; empty where the message says it itself. */
   readonly next: string
-  /** Why a part of what was asked for may be taken though the whole was not; null: none is. */
+  /** What of the request was refused, so that a smaller one may be taken; null: none would be. */
   readonly parts: RefusedPart | null
 }
 
@@ -183,7 +183,7 @@ const badRequest: Consequence = {
   parts: 'values',
 }
 
-/** One consequence each. Until a free question has decided, the harmless reading holds. */
+/** One consequence each. Until a free request has decided, the harmless meaning holds. */
 export const consequences = {
   'no data': { code: 'BAD_REQUEST', next: '', parts: null },
   'not published': notPublished,
@@ -239,7 +239,7 @@ const mayBeTaken = ({ status, text }: Refusal): boolean => (status >= 500 || sta
 export const saidBy = (endpoint: string, { status, code, text }: Refusal): string =>
   `${endpoint} answers ${status}${code === null ? '' : ` (code ${code})`}: "${text}".`
 
-/** @param said who said what, a sentence. `sent` says whether a submission may have been taken. */
+/** @param said a sentence with the endpoint and its answer. `sent` says whether a submission may have been taken. */
 export const errorOf = (refusal: Refusal, said: string, { meaning, hasParts }: Verdict, notBefore?: number): EtlError => {
   const { code, next, parts: usually } = consequences[meaning]
   const parts = hasParts === false ? null : (usually ?? (hasParts === true ? 'values' : null))
@@ -253,7 +253,7 @@ export const errorOf = (refusal: Refusal, said: string, { meaning, hasParts }: V
 }
 
 /**
- * Of a question that costs nothing and is about no window: nothing is cut for it. A report that is asked after has been bought as it is.
+ * The error of a free request that is about no window: no job is split for it. A report that is polled was bought as it is.
  * @param where the command or the report, for the message
  */
 export const refusalError = (refusal: Refusal, endpoint: string, where: string): EtlError =>

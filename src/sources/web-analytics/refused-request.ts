@@ -1,4 +1,4 @@
-// What a refused page or report means for it: where the words fit several causes a free question decides, never a guess (api-facts G 61 to 63).
+// Decides what a refused page or report means: where the words fit several causes a free request decides, never a guess (api-facts G 61 to 63).
 import { type EtlError, isEtlError } from '../../core/errors.ts'
 import type { Dataset } from '../../core/source-spec.ts'
 import type { Box } from '../../core/types.ts'
@@ -13,15 +13,15 @@ const dayMs = 24 * 3_600_000
 /** Where a page or a report was refused. */
 export interface RefusedAt {
   readonly place: Exclude<Place, 'free'>
-  /** The one that buys, also where another one said so. */
+  /** The endpoint that buys, even if another one refused. */
   readonly endpoint: string
   readonly request: ExtractRequest
   readonly context: LookContext
 }
 
 /**
- * null: the service has no data for it, which is an answer. Asks the service what costs nothing where its words fit several causes.
- * @param said who said what, a sentence; default: the endpoint, what it answers
+ * null: the service has no data for it, which is an answer. Sends a free request where the words fit several causes.
+ * @param said a sentence with the endpoint and its answer; default: made from both
  */
 export const refusedWith = async (at: RefusedAt, refusal: Refusal, said?: string): Promise<EtlError | null> => {
   const verdict = await decided(at, refusal)
@@ -61,7 +61,7 @@ const decided = async (at: RefusedAt, refusal: Refusal): Promise<Verdict & { rea
   }
 }
 
-/** What a free question answered; null: nothing. The end of the run stays what it is. */
+/** null: a free request failed and tells nothing. A stop or cancel of the run is thrown again. */
 const unless = (error: unknown): null => {
   if (isEtlError(error) && (error.code === 'INTERRUPTED' || error.code === 'CANCELLED')) throw error
   return null
@@ -77,7 +77,7 @@ const keyWorks = ({ place, context: { http } }: RefusedAt): Promise<boolean | nu
 /** Months, YYYY-MM; null where the service does not say. */
 type Range = Pick<Dataset, 'from' | 'to'>
 
-/** What the service says it has: of pages by its capabilities, of a dataset by its description. null: it says nothing of it. */
+/** The months that the service says it has: of pages by its capabilities, of a dataset by its description. null: it does not say. */
 const rangeOf = async ({ place, request, context: { http } }: RefusedAt): Promise<Range | null> => {
   if (place === 'rest') {
     const families = (await capabilities(http).catch(unless))?.families ?? []
@@ -105,7 +105,7 @@ const datesOf = ({ request: { definition, box }, context }: RefusedAt, range: Ra
   }
   if (range?.from != null && first < range.from) return 'before history'
   if (windowsBetween(box.window.from, box.window.to, every).length > 1) return 'span too long'
-  // The newest month may come a little late; one whose successor is out does not.
+  // The newest month may come a little late. A month whose successor is published is not late: it is older than the history.
   const next = { from: box.window.to, to: addWindows(box.window.to, every, 1) }
   return isPublished(next, publication, now) ? 'before history' : 'not published'
 }
@@ -118,8 +118,8 @@ const taken = new Set<string>()
 const datasetOf = ({ endpoint, request: { definition }, context: { http } }: RefusedAt): string =>
   [http.origin, definition.account, endpoint, definition.params['vtable'] ?? ''].join(' ')
 
-/** The account's plan has the dataset. */
+/** Remembers that the account's plan has the dataset. */
 export const wasTaken = (at: RefusedAt): void => void taken.add(datasetOf(at))
 
-/** The plan lacks the dataset on a first call, and one of the values of a dataset that was taken before or is described (62). */
+/** Whether the plan lacks a value only: so for a dataset that was taken before or is described; on a first call it lacks the dataset (62). */
 const isAValue = async (at: RefusedAt): Promise<boolean> => taken.has(datasetOf(at)) || (await rangeOf(at)) !== null

@@ -1,4 +1,4 @@
-// What the service tells by itself: that data are released (subscription, message, proof of the sender), and that a report changed (api-facts 28, 29).
+// Messages of the service: that data are released (subscription, message, proof of the sender), and that a report changed (api-facts 28, 29).
 import { z } from 'zod'
 import { addWindows, alignDown } from '../../core/window.ts'
 import type { ReleaseApi, ReleaseMessage } from '../../extract/api.ts'
@@ -44,7 +44,7 @@ const assertTaken = (answer: HttpAnswer, name: EndpointName): void => {
 const subscription = z.looseObject({ subscription_id: z.union([z.string().min(1), z.number()]).transform(String) })
 const failure = z.looseObject({ errors: z.array(z.unknown()).catch([]) })
 
-/** Of the families of data the newest: a run finds out by itself which of its values are there. */
+/** The newest day of all families of data: a run finds out by itself which of its values are there. */
 const newest: ReleaseApi['newest'] = async (http, latest) => {
   const said = await capabilities(http)
   const dates = (said?.families ?? []).flatMap(({ to }) =>

@@ -1,4 +1,4 @@
-// Every path of the service in one table, each of which can be set by WEB_ANALYTICS_PATH_<NAME>. The service speaks in two ways; what differs between them are
+// Every path of the service in one table, each of which can be set by WEB_ANALYTICS_PATH_<NAME>. The service has two dialects, which differ in
 // names. Units, keys and tables are the same in both.
 import type { HttpClient } from '../../extract/http-types.ts'
 
@@ -32,7 +32,7 @@ export const reportUrl = (http: HttpClient, name: 'status' | 'retry', endpoint: 
   return url
 }
 
-/** Of a query for a page. */
+/** Parameters of a query for a page. */
 const parameters = { country: 'country', from: 'start_date', to: 'end_date', limit: 'limit', offset: 'offset' }
 
 /** The service as the interface has it. */
@@ -46,16 +46,16 @@ export const dialectV4 = {
     /** Where a page holds its records. */
     list: 'keywords',
     country: (code: string): string => code.toLowerCase(),
-    /** A filter's value, which is written as in v4 everywhere else. */
+    /** Spells the value of a filter; everywhere else it is written as in v4. */
     filter: (value: string): string => value,
-    /** Fields that are called otherwise than in v4. */
+    /** Names of fields, by their name in v4. */
     fields: { top_url: 'top_url' },
     /** Fields that no record has; they are absent, never 0. */
     lacks: [],
   },
 } as const
 
-/** The newer version (api-facts 35, 38, 39, 73, 80 to 82). What no fact says is assumed, and says so; a path can be set by WEB_ANALYTICS_PATH_<NAME>. */
+/** The newer version (api-facts 35, 38, 39, 73, 80 to 82). What no fact says is marked as assumed; a path can be set by WEB_ANALYTICS_PATH_<NAME>. */
 export const dialectV5 = {
   name: 'v5',
   /** null: the service has no such endpoint in this dialect. */
@@ -94,11 +94,11 @@ export const dialectNames = Object.keys(dialects)
 
 export const isDialect = (name: string): name is DialectName => Object.hasOwn(dialects, name)
 
-/** @param name of an account or a landing; one that does not say speaks v4 */
+/** @param name of an account or a landing; without one it is v4 */
 export const dialectNamed = (name: string | null | undefined): Dialect =>
   name != null && isDialect(name) ? dialects[name] : dialectV4
 
-/** As the account is asked. */
+/** The dialect in which the account is requested. */
 export const dialectOf = ({ dialect }: Pick<HttpClient, 'dialect'>): Dialect => dialectNamed(dialect)
 
 /** Of an endpoint that each dialect has. */

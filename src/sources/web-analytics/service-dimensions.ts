@@ -24,7 +24,7 @@ export const country: Part = {
   expected: 'a two-letter ISO country code in lower case, or world',
 }
 
-/** The service gives no list of them, so that any whole number is asked for. */
+/** The service gives no list of them, so any whole number is allowed. */
 export const categoryId: Part = {
   description: "The service's number of a product category",
   required: true,

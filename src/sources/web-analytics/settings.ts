@@ -1,4 +1,4 @@
-// Where the service is, which keys an account has and how they are sent, how much it may ask. Every WEB_ANALYTICS_ setting is read here.
+// Where the service is, which keys an account has and how they are sent, its rate and budget. Every WEB_ANALYTICS_ setting is read here.
 import {
   checkSettings,
   type Environment,
@@ -21,23 +21,23 @@ import { type Dialect, dialectNamed, dialectNames, endpoints, isDialect } from '
 /** Where the service is; required for every command that asks it. */
 export const addressSetting = 'WEB_ANALYTICS_BASE_URL'
 const keyName = 'WEB_ANALYTICS_API_KEY'
-/** The same key unless it is set. */
+/** Default: the same key. */
 const batchKeyName = 'WEB_ANALYTICS_BATCH_API_KEY'
-/** A path of the interface may be moved, with the name of its endpoint behind this. */
+/** With the name of an endpoint behind it: the setting that moves the path of that endpoint. */
 export const pathPrefix = 'WEB_ANALYTICS_PATH_'
 const dialectSetting = 'WEB_ANALYTICS_DIALECT'
 const hostsName = 'WEB_ANALYTICS_DOWNLOAD_HOSTS'
 const rateName = 'WEB_ANALYTICS_REQUESTS_PER_SECOND'
 const monthName = 'WEB_ANALYTICS_QUOTA_PER_MONTH'
 const dayName = 'WEB_ANALYTICS_QUOTA_PER_DAY'
-/** What the service charges, where somebody knows before the first bill. */
+/** Prices of the service, where they are known before the first bill. */
 const pricesName = 'WEB_ANALYTICS_PRICES'
 const pricesExample = 'keywords=0.13/row asked'
 
 /** Both keys (interface 5), without the suffix of an account. */
 export const secrets = [keyName, batchKeyName]
 
-/** Of one account each, which is the rest of the name; and of the service as a whole. */
+/** Settings of one account, with the account as the rest of the name; and settings of the service as a whole. */
 const ofAccounts = [keyName, batchKeyName, dialectSetting, monthName, dayName, pricesName]
 const ofService = [
   ...[addressSetting, hostsName, rateName],
@@ -51,10 +51,10 @@ export const settings = {
     ofService.includes(name) || ofAccounts.some((one) => name === one || name.startsWith(`${one}_`)),
 }
 
-/** What the service allows a key. */
+/** Requests a second that the service allows a key. */
 const allowedPerSecond = 10
 
-/** The interface's unless the account says otherwise. Throws CONFIGURATION. */
+/** The interface's dialect, unless the account names another. Throws CONFIGURATION. */
 const readDialect = (environment: Environment, name: string): Dialect => {
   const text = readText(environment, name)
   if (text === null || isDialect(text)) return dialectNamed(text)
@@ -70,7 +70,7 @@ export const connection = (environment: Environment, account: string): Connectio
   const dialect = () => readDialect(environment, settingOf(dialectSetting, account))
   checkSettings(address, key, batchKey, hosts, dialect)
   const { name, paths, keyInQuery } = dialect()
-  // Asked by the path that is on record.
+  // Decided by the path that is on record, not by the one set in its place.
   const inQuery: ReadonlySet<string | null> = new Set(keyInQuery.map((endpoint) => paths[endpoint]))
   const ofPages: string = paths.keywords
   const rest = key()

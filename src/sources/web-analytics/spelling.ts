@@ -5,7 +5,7 @@ import type { Spelling } from '../../core/source-spec.ts'
 /** `WW`, `US`: the batch endpoints. */
 export const forBatch = (code: string): string => (code.toLowerCase() === 'world' ? 'WW' : code.toUpperCase())
 
-/** Whatever came back, as the warehouse writes it. */
+/** A country of an answer, as the warehouse writes it. */
 export const internalCountry = (text: string): string => {
   const code = text.trim().toLowerCase()
   if (code === 'ww' || code === 'worldwide') return 'world'
@@ -26,12 +26,12 @@ const country: Spelling = {
 
 const domainForm = /^(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z0-9-]{2,63}$/
 
-/** Likewise: in small letters and ASCII, without `www.`, with which no domain of a definition begins, and without a dot at the end. */
+/** A domain, as the warehouse writes it: lower case, ASCII, without `www.` (as in every definition) and without a dot at the end. */
 export const internalDomain = (text: string): string => {
   const value = text.trim().toLowerCase().replace(/\.$/, '')
   const bare = /^www\.[^.]+\./.test(value) ? value.slice(4) : value
   if (!/[^ -~]/.test(bare)) return bare
-  // What merely looks like another domain is not that one: both forms say the same.
+  // Only if both forms convert into each other: a name that merely looks like another domain is not that domain.
   const ascii = domainToASCII(bare)
   return domainToUnicode(ascii) === bare.normalize('NFC') ? ascii : bare
 }
@@ -48,7 +48,7 @@ const domain: Spelling = {
 }
 
 const bareDomain = (value: string): string | null => {
-  // Between two values; an address would lose it.
+  // A blank between two values: an address would lose it.
   if (/\s/.test(value)) return null
   const address = value.includes('://') ? value : `http://${value}`
   if (!URL.canParse(address)) return null
