@@ -1,4 +1,4 @@
-// One row an account, for all machines: when its next request may leave, how fast since it was refused, and since when its service is in trouble.
+// One row for each account, shared by all machines: when its next request may be sent, its rate since a refusal, and since when its service is in trouble.
 import { sql } from 'kysely'
 import { type AccountRow, forgivenMs, type LearntPace, slowerBy } from '../core/pace.ts'
 import { missingRelations } from '../db/catalog.ts'
@@ -7,17 +7,17 @@ import type { Db } from '../db/tables.ts'
 import type { Maybe, Numbers, Texts } from '../db/typed-row.ts'
 import { databaseNow } from '../db/database-clock.ts'
 
-/** Whether the warehouse is set up as far as that. */
+/** Whether the table etl.pace exists: the warehouse may not be set up that far. */
 export const hasAccountPace = async (db: Db): Promise<boolean> => (await missingRelations(db, ['etl.pace'])).length === 0
 
-/** A moment was noted in the database's time; where its clock was set back since, it keeps its distance. */
+/** The next free moment by the database's clock. Where that clock was set back since, the moment keeps its distance from `noted_at`. */
 const nextFree = sql<string>`greatest(pace.next_at - greatest(pace.noted_at - clock_timestamp(), interval '0'), clock_timestamp() - ${sql.lit(`${forgivenMs} ms`)}::interval)`
 
 const span = (ms: number) => sql<string>`${ms}::float8 * interval '1 millisecond'`
 
 /**
- * @param account its name, unlike that of any other API's. Throws what the database throws as an EtlError: what asks has sent nothing. The commits
- * of a moment are not waited for: after a crash of the server a second of them is all that could be lost.
+ * @param account a name that no other API's account has. Throws errors of the database as EtlError; nothing has been sent then. Commits are asynchronous
+ * (`synchronous_commit` off): a crash of the server can lose about one second of them.
  */
 export const createAccountPace = (db: Db, account: string): AccountRow => ({
   reserve: (ms) =>
@@ -59,7 +59,7 @@ const inOurWords = (error: unknown): never => {
 const msSince = (column: string) =>
   sql<number>`coalesce(extract(epoch from clock_timestamp() - ${sql.ref(column)})::float8 * 1000, 0)`
 
-/** Of etl.pace: what `learntOf` reads. */
+/** Columns of etl.pace that `learntOf` reads. */
 export const paceColumns = [
   sql<number | null>`requests_per_second`.as('requests_per_second'),
   sql<number | null>`ceiling`.as('ceiling'),
@@ -75,10 +75,10 @@ export const learntOf = ({ requests_per_second, ceiling, changed_ago, refused_ag
     ? null
     : { base: requests_per_second, ceiling, changedMsAgo: changed_ago, refusedMsAgo: refused_ago }
 
-/** A trouble as it is on record. `place`: the account as a whole, or a path. */
+/** A recorded trouble. `place`: the account as a whole, or a path. */
 type NotedTrouble = Texts<'place' | 'code' | 'message'> & Numbers<'sinceMsAgo'>
 
-/** For the page and the metrics; the newest trouble of an account stands. */
+/** For the page and the metrics; the newest trouble of an account replaces an earlier one. */
 export const noteTrouble = async (db: Db, account: string, trouble: NotedTrouble): Promise<void> => {
   const values = {
     trouble_place: trouble.place,
@@ -94,7 +94,7 @@ export const noteTrouble = async (db: Db, account: string, trouble: NotedTrouble
     .execute()
 }
 
-/** It is over. */
+/** Ends the trouble of that place. */
 export const endTrouble = async (db: Db, account: string, place: string): Promise<void> => {
   await db
     .updateTable('etl.pace')

@@ -1,5 +1,5 @@
-// Purchases and answers that receipts and landings prove and this ledger does not know: their jobs are made anew, as the ledger that had them would have them, with
-// the answers that landed of them and the units that wait for them.
+// Restores purchases and answers that this ledger does not know but receipts and landings prove. Each gets its job back, as in the ledger that was lost,
+// with the answers that landed for it and the units that wait for it.
 import { type RawBuilder, sql } from 'kysely'
 import type { JobKind, Slice, Window } from '../core/types.ts'
 import { countRows, type Counts, type Lists, type Maybe, query, queryColumn, queryValue, type Row } from '../db/typed-row.ts'
@@ -41,7 +41,7 @@ interface LostWork extends Readonly<Record<'report_id' | 'endpoint' | 'request_h
 /** `known`: the ledger has it. `other shape`: its pipeline has other dimensions or windows here. */
 export type Adopted = 'taken up' | 'known' | 'other shape'
 
-/** Locked until the transaction ends, as its planner would; null: the ledger has no such pipeline. */
+/** Locks the pipeline's row until the transaction ends, as its planner does. null: the ledger has no such pipeline. */
 export const knownPipeline = async (
   trx: Db,
   { pipeline, pipeline_version: version, parameters }: Pick<PipelineWords, 'pipeline' | 'pipeline_version' | 'parameters'>,
@@ -56,7 +56,7 @@ export const knownPipeline = async (
 
 type KnownPipeline = NonNullable<Awaited<ReturnType<typeof knownPipeline>>>
 
-/** The pipeline as the receipt has it where the ledger has none: its lists are taken in when it is planned. */
+/** Inserts the pipeline as the receipt names it where the ledger has none. The next plan of the pipeline reads its lists. */
 export const pipelineOf = async (trx: Db, words: PipelineWords): Promise<KnownPipeline> => {
   const known = await knownPipeline(trx, words)
   if (known !== null) return known
@@ -64,7 +64,7 @@ export const pipelineOf = async (trx: Db, words: PipelineWords): Promise<KnownPi
   return pipelineOf(trx, words)
 }
 
-/** In a transaction that has locked the pipeline. */
+/** Call in a transaction that has locked the pipeline. */
 export const adoptWork = async (
   trx: Db,
   pipeline: KnownPipeline,
@@ -77,7 +77,7 @@ export const adoptWork = async (
   const sliceIds = await slicesOf(trx, pipeline, work.slice)
   const waiting = work.report_id === null ? null : await idOfKnownJob(trx, pipeline, sliceIds, work, work.report_id)
   if (waiting !== null) {
-    // Asked for anew meanwhile: a plan of its units would buy beside it.
+    // Its units may have been planned again meanwhile; that plan would buy them twice.
     await awaitJob(trx, pipeline, waiting, { askNumber: work.ask_number, isBilled: false })
     return 'taken up'
   }
@@ -86,7 +86,7 @@ export const adoptWork = async (
   const numbered = { ...work, ask_number: askNumber }
   const jobId = await insertFoundJob(trx, pipeline, sliceIds, numbered, isNew ? 'renumbered' : 'restored')
   if (isNew && (await holdsAnswers(trx, jobId)))
-    // On record and nothing more: a person may adopt its report.
+    // The job is recorded only: its units have answers, and which is newer is unknown. A person may adopt its report.
     await setJob(trx, jobId, { state: 'replaced' })
   else await awaitJob(trx, pipeline, jobId, { askNumber, isBilled: work.answer !== null && work.answer.usedQuota !== null })
   const what = work.report_id === null ? (work.answer === null ? 'A submission' : 'An answer') : `Report ${work.report_id}`
@@ -95,7 +95,7 @@ export const adoptWork = async (
   return 'taken up'
 }
 
-/** Its answer or its id; or, where neither is known, an intent of that number. */
+/** The ledger has the answer or the report id; where neither is known, an intent with the ask number. */
 const isOnRecord = async (
   trx: Db,
   { pipelineId }: KnownPipeline,
@@ -111,7 +111,7 @@ const isOnRecord = async (
   return (await its.execute()).length > 0
 }
 
-/** The backup was taken between the intent and the id: the job is there and waits for it. null: it is not. */
+/** Records the id where the backup was taken between the intent and the id, so that the job is there without its id. null: there is no such job. */
 const idOfKnownJob = async (
   trx: Db,
   { pipelineId }: KnownPipeline,
@@ -135,7 +135,7 @@ const idOfKnownJob = async (
   return row?.job_id ?? null
 }
 
-/** Values that have left the lists, or that these never held, are not wanted for it. */
+/** Ids of its slices. A slice that the ledger lacks is inserted as not wanted: only lists decide what is wanted. */
 const slicesOf = async (trx: Db, { pipelineId, dimensions, generation }: KnownPipeline, slice: Slice): Promise<number[]> => {
   const wanted = productOf(dimensions.map((name) => ({ name, values: [slice[name] ?? ''].flat() })))
   return queryColumn<Row<'etl.slices', 'slice_id'>>(trx)`
@@ -148,7 +148,7 @@ const slicesOf = async (trx: Db, { pipelineId, dimensions, generation }: KnownPi
     select s.slice_id from etl.slices s join wanted on s."values" = wanted."values" where s.pipeline_id = ${pipelineId}::integer order by 1`
 }
 
-/** Two clones count on from one number. One that is taken here gives way to a new one, which says nothing of its age. */
+/** Two clones draw the same numbers. Where this ledger has used the number, a new one is drawn, which says nothing of the answer's age. */
 const freeAskNumber = (trx: Db, askNumber: string): Promise<string> =>
   queryValue<Counts<'ask'>>(trx)`
     select case when exists (select from etl.answers where ask_number = ${askNumber}::bigint)
@@ -215,8 +215,8 @@ const uncertain =
   'reports: `millrace reports adopt` records the id; to send it again (it may be bought twice) run with --resubmit-uncertain.'
 
 /**
- * Units wait for the job unless they have something as new. A plan gives way, and so does what failed or is held without a purchase that lives, and a walk on its way.
- * An older report is finished, but no longer decides: what was bought after it would be bought again once it is loaded.
+ * Points the job's units at it, except units with an answer or a purchase as new. It replaces plans, failed and held jobs without a live purchase, and walks in flight.
+ * An older report is still finished, but its units wait for this job: else the next plan would buy the newer purchase again once the older report is loaded.
  */
 export const awaitJob = async (
   trx: Db,
@@ -224,7 +224,7 @@ export const awaitJob = async (
   jobId: string,
   { askNumber, isBilled }: { readonly askNumber: string; readonly isBilled: boolean },
 ): Promise<void> => {
-  // Jobs before units, as everybody locks them: who has one at hand may be about to cut it.
+  // Lock order: jobs before units. A process that holds one of these jobs may be about to cut it.
   await query(trx)`
     select j.job_id from etl.jobs j where (j.ask_number is null and j.answer_id is null or ${isOlderWalk(askNumber)}) and j.job_id in (
       select u.job_id from etl.jobs w join etl.units u on u.pipeline_id = w.pipeline_id and u.window_from >= w.window_from
@@ -261,7 +261,7 @@ export const awaitJob = async (
   await retireJobs(trx, left)
 }
 
-/** Runs that wait for plans wait for the open job that has units of theirs now: without it they would be over, and have counted none of these. */
+/** Runs that wait for the plans now wait for the open job that has their units: else they would end without counting these units. */
 const waitInstead = async (trx: Db, jobId: string, plans: readonly string[]): Promise<void> => {
   await query(trx)`
     insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids, window_from, window_to)
@@ -276,13 +276,13 @@ const waitInstead = async (trx: Db, jobId: string, plans: readonly string[]): Pr
       = (excluded.units, excluded.slice_ids, excluded.window_from, excluded.window_to, null, null) where run_jobs.outcome is not null`
 }
 
-/** Of job `j`: its pages were on their way, and a whole answer that was asked for then, or later, is here. */
+/** Job `j` is a walk in flight, and a complete answer with the same or a later ask number is here. */
 const isOlderWalk = (askNumber: string): RawBuilder<boolean> =>
   sql<boolean>`(j.kind = ${sql.lit('walk')} and j.state = 'open' and j.answer_id is null and j.ask_number <= ${askNumber}::bigint)`
 
 /**
- * They would buy the same pages once more. Who has one at hand, if anybody does, loses it. What one had set aside counts as paid, unless the answer is its own and
- * has a bill.
+ * Replaces walks that would buy the same pages again; a process that holds one loses it. Credits that such a walk had reserved count as paid, unless the answer is
+ * its own and has a bill.
  */
 const retireWalks = async (trx: Db, jobIds: readonly string[], askNumber: string, isBilled: boolean): Promise<void> => {
   const retired = await query<SetAside>(trx)`

@@ -1,4 +1,4 @@
-// Answers on record: what came for a job, immutable, and what was found of it as a whole. An answer's id is the number of its question (ask_number).
+// Recorded answers: the immutable bytes that came for a job, and the verdict on them as a whole. An answer's id is its ask number.
 import assert from 'node:assert/strict'
 import { type RawBuilder, sql } from 'kysely'
 import type { Box, Fingerprint } from '../core/types.ts'
@@ -26,8 +26,8 @@ export interface NewAnswer {
 }
 
 /**
- * From here on nothing is asked for again by this job, and no person has seen what it brought; the answer's number. A report that is downloaded once more, because its bytes were no
- * good, keeps the number it has. Throws FENCED.
+ * Records the answer and returns its number: from here on the job asks for nothing again. `released` is reset, since no person has seen this answer. A report that is
+ * downloaded again because its bytes were unusable keeps its number. Throws FENCED.
  */
 export const insertAnswer = async (db: Db, claim: Claim, landed: NewAnswer): Promise<number> => {
   const [row] = await prepared<Row<'etl.answers', 'answer_id'>>(db)`
@@ -47,7 +47,7 @@ export const insertAnswer = async (db: Db, claim: Claim, landed: NewAnswer): Pro
   return Number(row.answer_id)
 }
 
-/** Part of a statement over `job`, a row of etl.jobs: the answer that landed for it. */
+/** Part of a statement over `job`, a row of etl.jobs: inserts the answer that landed for it. */
 export const insertingAnswer = (landed: NewAnswer): RawBuilder<unknown> => {
   const { locator, sha256, bytes, fingerprint, dataPoints, order, dialect = null, asks, metrics, top = null } = landed
   return sql`
@@ -65,11 +65,11 @@ const jsonOrNull = (value: unknown): string | null => (value === undefined || va
 /** A landing by its name. */
 export interface NamedLanding {
   readonly locator: string
-  /** Of the question it answers; null where its name does not say. */
+  /** null: the landing's name does not say. */
   readonly askNumber: string | null
 }
 
-/** Whether `a`, of etl.answers, has its bytes in `l` (landing, ask_number): found by its number, or by the whole name where it was taken in under another one. */
+/** Whether `a` of etl.answers has its bytes in landing `l` (landing, ask_number): found by its number, or by the full name where the answer was renumbered. */
 export const liesIn = sql<boolean>`a.landing = l.landing and a.answer_id in (
   select l.ask_number union all select r.answer_id from etl.answer_rows r where r.landing = l.landing and strpos(r.landing, '/') > 0)`
 
@@ -98,7 +98,7 @@ export const dropAnswer = async (db: Db, claim: Claim): Promise<void> => {
     where ${isClaimedBy(claim)} and exists (select from etl.answers a where a.answer_id = jobs.answer_id and a.job_id = jobs.job_id)`
 }
 
-/** The answer is good as a whole; what was noted of units that are held stays. */
+/** Records that the answer is good as a whole. Where it already is, the notes on its held units stay. */
 export const foundGood = async (db: Db, answerId: number): Promise<void> => {
   await db
     .updateTable('etl.answer_rows')
@@ -109,8 +109,8 @@ export const foundGood = async (db: Db, answerId: number): Promise<void> => {
 }
 
 /**
- * What is on record of the answer before it is judged, of which `verdict` is null, `good`, or the code it was refused with, and `account` is that of the
- * job that asked for it, whichever loads it. Throws where there is no such answer. @param pipelineId whose load of it, by its own rules, is asked after
+ * What is recorded of the answer before it is judged. `verdict`: null, `good`, or the code that refused it. `account`: of the job that asked for it, also where another
+ * job loads it. `isLoaded`: by this pipeline, since each judges by its own rules. Throws where there is no such answer. @param pipelineId the pipeline that loads it
  */
 export const judgedBefore = (db: Db, answerId: number, pipelineId: number) =>
   db
@@ -142,14 +142,14 @@ export const setVerdict = async (db: Db, answerId: number, verdict: string, mess
     .execute()
 }
 
-/** For people who ask why units of a good answer are held: one sentence for each code is kept, the first. */
+/** Notes why units of a good answer are held. Each code keeps its first message only. */
 export const noteHeld = async (db: Db, answerId: number, code: string, message: string): Promise<void> => {
   await query(db)`
     update etl.answer_rows set verdict = 'good', verdict_message = concat_ws(chr(10), verdict_message, ${`${code}: ${message}`}::text)
     where answer_id = ${answerId}::bigint and coalesce(strpos(verdict_message, ${`${code}: `}), 0) = 0`
 }
 
-/** Everything the answer was asked for, which may be more than a job that loads it again covers; named as units of that pipeline. */
+/** The box that the answer was asked for, named as units of that pipeline. A job that loads it again may cover less. */
 export const answerBox = async (
   db: Db,
   answerId: number,

@@ -1,4 +1,4 @@
-// What waits for a person's word before it is bought: recorded, counted, planned anew; the word given, and taken back.
+// Approvals: what waits for a person before it is bought. Records, counts and dissolves it, grants approval and withdraws it.
 import { counted } from '../core/counted.ts'
 import { type ExpressionBuilder, type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
@@ -19,7 +19,7 @@ export interface ToApprove {
   readonly pipelineId: number
   readonly kind: ApprovalsTable['kind']
   readonly runId: number
-  /** Of all it was planned with, after what it asks for: see plan/guard-night.ts. */
+  /** Digest of what it asks for, then of the rules that hold it: see plan/guard-night.ts. */
   readonly digest: string
   /** Credits the night might have cost. */
   readonly allowed: number | null
@@ -28,7 +28,7 @@ export interface ToApprove {
   readonly credits: number
 }
 
-/** Reports of an approval of unknown price. */
+/** Unsent jobs of an approval whose price is unknown. */
 export const unpricedOf = (eb: ExpressionBuilder<Tables, 'etl.approvals'>) =>
   eb
     .selectFrom('etl.jobs')
@@ -36,7 +36,7 @@ export const unpricedOf = (eb: ExpressionBuilder<Tables, 'etl.approvals'>) =>
     .whereRef('etl.jobs.approval_id', '=', 'etl.approvals.approval_id')
     .where((jobs) => jobs.and({ 'etl.jobs.ask_number': null, 'etl.jobs.estimated_quota': null }))
 
-/** What waits together for one word, at 1 credit a unit where the price is unknown; null: nothing waits. */
+/** What waits together for one approval, at 1 credit a unit where the price is unknown; null: nothing waits. */
 export const waitingApproval = async (db: Db, pipelineId: number, kind: ToApprove['kind']) =>
   (await db
     .selectFrom('etl.approvals')
@@ -45,7 +45,7 @@ export const waitingApproval = async (db: Db, pipelineId: number, kind: ToApprov
     .where((eb) => eb.and({ pipeline_id: pipelineId, kind, state: 'waiting' }))
     .executeTakeFirst()) ?? null
 
-/** One row for all that waits: what waited before is part of it from here on, so that people hear of the change once. Under the pipeline's lock. */
+/** Opens one approval for all that waits and merges the former one into it, so that people are notified once. Call under the pipeline's lock. */
 export const openApproval = async (trx: Db, ask: ToApprove): Promise<string> => {
   const former = await waitingApproval(trx, ask.pipelineId, ask.kind)
   if (former !== null) await decide(trx, former.approvalId, 'dissolved', null)
@@ -67,7 +67,7 @@ export const openApproval = async (trx: Db, ask: ToApprove): Promise<string> => 
   return approval_id
 }
 
-/** A word that was given before anything was held: by `--yes`, or at the terminal. */
+/** Records an approval that was given before anything was held: by `--yes`, or at the terminal. */
 export const noteApproval = async (trx: Db, ask: ToApprove, by: string): Promise<void> => {
   await trx
     .insertInto('etl.approvals')
@@ -82,7 +82,7 @@ const rowOf = ({ pipelineId, kind, runId, digest, allowed, reasons, units, credi
   allowed: allowed === null || !Number.isFinite(allowed) ? null : Math.round(allowed),
 })
 
-/** What waited for it is released or dissolved by the caller, in the same transaction. */
+/** The caller releases or dissolves the jobs that waited for it, in the same transaction. */
 export const decide = async (trx: Db, approvalId: string, state: 'approved' | 'dissolved', by: string | null): Promise<void> => {
   await trx
     .updateTable('etl.approvals')
@@ -91,7 +91,7 @@ export const decide = async (trx: Db, approvalId: string, state: 'approved' | 'd
     .execute()
 }
 
-/** Counts anew what waits, from its jobs; where none is left, nothing waits. Under the pipeline's lock. */
+/** Counts what waits again, from its jobs; an approval without jobs is dissolved. Call under the pipeline's lock. */
 export const countApproval = async (trx: Db, pipelineId: number): Promise<void> => {
   await query(trx)`
     with held as (
@@ -109,7 +109,7 @@ export const countApproval = async (trx: Db, pipelineId: number): Promise<void> 
     from counted c where a.approval_id = c.approval_id`
 }
 
-/** Which held plans are dissolved: of one kind, or what a range names, with the values it names by the place of their dimension (none: all). */
+/** Which held plans are dissolved: those of one kind, or those of a named range. `only`: the values it names, by index of their dimension; empty: all. */
 type Dissolved = Pick<ToApprove, 'kind'> | NamedCells
 
 interface NamedCells {
@@ -119,8 +119,8 @@ interface NamedCells {
 }
 
 /**
- * Takes back what waits for approval, to be planned anew: at most a step's worth, under the pipeline's lock; how many jobs. Of a report that a range
- * touches, the months and values outside it go on waiting.
+ * Dissolves jobs that wait for approval, so that they are planned again: at most 1,000 a call, under the pipeline's lock. Returns how many. Of a report
+ * that the range touches, the months and values outside the range keep waiting.
  */
 export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved): Promise<number> => {
   const touched =
@@ -136,7 +136,7 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
   return dissolved
 }
 
-/** What a person allowed and no process has asked for yet, to be planned anew where more is asked for by now, or something else; how many jobs. Under the pipeline's lock. */
+/** Dissolves approved, unsent jobs whose definition by now asks for more, or for something else: they are planned again. Returns how many. Call under the pipeline's lock. */
 export const dissolveChanged = (trx: Db, pipelineId: number, { asks, metrics }: Asked): Promise<number> => {
   const isSame = sql`case when split_part(a.digest, E'\\n', 1) = ${asks} then split_part(a.digest, E'\\n', 2)::jsonb @> ${JSON.stringify(metrics)}::jsonb else false end`
   return dissolve(trx)`
@@ -145,7 +145,7 @@ export const dissolveChanged = (trx: Db, pipelineId: number, { asks, metrics }: 
     order by j.job_id for update of j`
 }
 
-/** Of slice `s` the first dimension whose value is not named; NULL: all are. */
+/** Index of the first dimension whose value in slice `s` is not named; NULL: all are named. */
 const notNamed = ({ only }: NamedCells): RawBuilder<number | null> =>
   sql`(case when false then 0 ${sql.join(
     [...only].map(
@@ -155,8 +155,8 @@ const notNamed = ({ only }: NamedCells): RawBuilder<number | null> =>
   )} end)`
 
 /**
- * Months before and after the range, and values that it does not name, as reports of their own, each at its share of the price. What is held has no answer, and
- * none on its way. @param picked held jobs that the range touches
+ * Keeps the months before and after the range, and the values that it does not name, as held reports of their own, each at its share of the price. A held job has
+ * no answer, and none in flight. @param picked held jobs that the range touches
  */
 const keepOutside = async (trx: Db, picked: RawBuilder<unknown>, which: NamedCells): Promise<void> => {
   const { from, to } = which
@@ -183,8 +183,8 @@ const keepOutside = async (trx: Db, picked: RawBuilder<unknown>, which: NamedCel
 }
 
 /**
- * All that waits of the pipelines may be bought from here on, and is by the next run: the price that was seen is kept with who said so. Each pipeline is
- * a transaction of its own. @param pipelines names; empty: every one
+ * Approves all that waits of the pipelines; the next run buys it. Records who approved it, with the price that was shown. Each pipeline is a transaction
+ * of its own. @param pipelines names; empty: all
  */
 export const approve = async (db: Db, pipelines: readonly string[], by: string): Promise<Approved[]> => {
   const approved: Approved[] = []
@@ -205,7 +205,7 @@ const waitingOf = (db: Db, pipelines: readonly string[]): Promise<{ pipeline_id:
     .orderBy('a.pipeline_id')
     .execute()
 
-/** The same within a transaction that has, or takes, the pipeline's lock. Of a night that is still planned only what is held by now is approved. */
+/** The same for one pipeline, in a transaction that has or takes its lock. While a night is still being planned, only what is held so far is approved. */
 export const approveIn = async (trx: Db, pipelineId: number, by: string) => {
   await lockPipeline(trx, pipelineId)
   await countApproval(trx, pipelineId)
@@ -232,15 +232,15 @@ export const approveIn = async (trx: Db, pipelineId: number, by: string) => {
   return approved
 }
 
-/** What a person's word allowed. */
+/** What a person approved. */
 export type Approved = Awaited<ReturnType<typeof approveIn>>[number]
 
 /**
- * Takes a word back: what a person allowed, named or forced and was not bought yet is dissolved, also where a living run waits for it, and so is what waits; what
- * belongs to a night is held anew by the next one. What a process has at hand stays its own. Returns how many jobs. @param pipelines names; empty: every one
+ * Withdraws approval: dissolves what a person approved, named or forced and no process has bought yet, also where a live run waits for it, and what waits for approval. The
+ * next night holds its part of it again. Jobs that a process holds stay with it. Returns how many jobs. @param pipelines names; empty: all
  */
 export const withdraw = async (db: Db, pipelines: readonly string[], by: string): Promise<number> => {
-  // What a killed process held is free, and its run waits for nothing. No process has the number 0.
+  // Frees the jobs of killed processes and ends their runs first. No process has the number 0, so none is left out.
   await reapOverdue(db, 0)
   const ours = await db
     .selectFrom('etl.pipelines')
@@ -253,7 +253,7 @@ export const withdraw = async (db: Db, pipelines: readonly string[], by: string)
   return dissolved
 }
 
-/** The same of what one run asked for and that failed: no night tries it again. */
+/** The same for the failed jobs of one run: no night retries them. */
 export const withdrawRun = async (db: Db, runId: number, by: string): Promise<number> => {
   const ofRun = sql`exists (select from etl.run_jobs w where w.run_id = ${runId}::bigint and w.job_id = j.job_id)`
   const pipelineIds = await queryColumn<Row<'etl.jobs', 'pipeline_id'>>(db)`
@@ -263,7 +263,7 @@ export const withdrawRun = async (db: Db, runId: number, by: string): Promise<nu
   return dissolved
 }
 
-/** Reports that ended and pages that were not all there cost no more: their units count on them no longer, as if they had not been asked for. */
+/** Failed purchases that cost no more: reports that ended, and walks without all their pages. Their units leave them, as if never asked for. */
 const isOver = sql<boolean>`j.state = 'failed' and j.ask_number is not null and j.answer_id is null
   and coalesce(j.report_state in ('failed', 'rejected', 'expired'), true)`
 

@@ -1,4 +1,4 @@
-// Jobs that have a person's word and were not asked for yet: taken up by every run, kept over the turns of a budget, cut when their values leave the lists.
+// Approved jobs that are not asked for yet: every run of the pipeline joins them, a budget's new day or month does not end them, values that leave the lists are cut.
 import { type RawBuilder, sql } from 'kysely'
 import { askedBy, askedDigest } from '../core/asks.ts'
 import type { Definition, IsoDate, JobKind, Window, WindowSize } from '../core/types.ts'
@@ -31,17 +31,17 @@ import { onItsWay, reusable, type ReuseScope } from './reuse-answers.ts'
 import { mayYetServe } from './serving.ts'
 import { isListed, isWaitedFor } from './wait-list.ts'
 
-/** Of jobs named `j`: has a person's word until it is loaded, bought, taken back or changed. Open, or held where a budget or the service refused it for certain. */
+/** Job `j` is approved, and not loaded, bought, withdrawn or changed since. It is open, or held where a budget or the service refused it for certain. */
 export const hasWord = sql<boolean>`j.approval_id is not null and j.guard = 'usual' and j.state in ('open', 'held')
   and j.ask_number is null and j.holder is null`
 
-/** Of them, what no refusal stands against. */
+/** Approved and not refused. */
 const isStanding = sql<boolean>`${hasWord} and j.state = 'open'`
 
-/** Units that are bought in a person's name at this moment; `run_id` null: no living run waits for them, and a worker buys them. */
+/** Units that a process is buying now by a person's order; `run_id` null: no live run waits for them, and a worker buys them. */
 type StillBought = Row<'etl.pipelines', 'pipeline'> & Numbers<'units'> & Maybe<Numbers<'run_id'>>
 
-/** What a process has at hand of what a person allowed, named or forced: no other process takes that back. @param pipelines names; empty: every one */
+/** Jobs that a person approved, named or forced and that a process holds: another process cannot withdraw them. @param pipelines names; empty: all */
 export const stillBought = (db: Db, pipelines: readonly string[]): Promise<readonly StillBought[]> =>
   query<StillBought>(db)`
     select p.pipeline, r.run_id::float8 as run_id, sum(j.cells)::float8 as units
@@ -51,7 +51,7 @@ export const stillBought = (db: Db, pipelines: readonly string[]): Promise<reado
       and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
     group by 1, 2 order by 1, 2`
 
-/** The run waits for everything of the pipeline that a person approved, in that person's order, whatever its windows, also where credits were missing. Returns how many. In the planner's transaction. */
+/** Has the run wait for all approved jobs of the pipeline, also those that lacked credits; oldest first where a run listed them so. Returns how many. In the planner's transaction. */
 export const joinApproved = (trx: Db, runId: number, pipelineId: number): Promise<number> =>
   countRows(trx)`
     with locked as (
@@ -67,16 +67,16 @@ export const joinApproved = (trx: Db, runId: number, pipelineId: number): Promis
       then ${priorityOf('oldest-first', sql`window_from`, sql`window_to`)} else ${priorityOf('newest-first', sql`window_from`, sql`window_to`)} end, cells from locked
     on conflict (run_id, job_id) do nothing returning job_id`
 
-/** As they are defined here: a version, or key parameters, that are no more buy nothing. */
+/** Pipelines as the definitions have them now: jobs of a former version, or of former key parameters, buy nothing. */
 const definedBy = (definitions: readonly Definition[]): RawBuilder<unknown> =>
   sql`(select pipeline_id from etl.pipelines where ${sql.join([sql`false`, ...definitions.map(isSamePipeline)], sql` or `)})`
 
-/** Whether of what nights want something waits for a word. */
+/** Whether anything that nights want waits for approval. */
 export const nightWaits = (db: Db, definitions: readonly Definition[]): Promise<boolean> =>
   queryValue<Flags<'waits'>>(db)`
     select exists (select from etl.approvals where kind = 'night' and state = 'waiting' and units > 0 and pipeline_id in ${definedBy(definitions)}) as waits`
 
-/** Pipelines of them with something approved that can be bought now and that no living run waits for. */
+/** Names of the pipelines with an approved job that can be bought now and that no live run waits for. */
 export const approvedReady = (db: Db, definitions: readonly Definition[]): Promise<string[]> =>
   queryColumn<Row<'etl.pipelines', 'pipeline'>>(db)`
     select distinct p.pipeline from etl.jobs j join etl.pipelines p using (pipeline_id)
@@ -85,8 +85,8 @@ export const approvedReady = (db: Db, definitions: readonly Definition[]): Promi
       and not exists (select from etl.jobs y where y.job_id = j.served_by and (y.state = 'open' or ${mayYetServe})) order by 1`
 
 /**
- * Values that left the lists are not bought, approved or not: a report without any other is dissolved, of the others the rest is. What is left is every
- * combination of its values again, since lists lose whole values. Under the pipeline's lock.
+ * Cuts values that left the lists from approved jobs; a job without any other value is dissolved. What is left is every combination of its values again, since
+ * lists lose whole values. Call under the pipeline's lock.
  */
 export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> => {
   const rows = await query<Row<'etl.jobs', 'job_id'> & Maybe<Lists<Numbers<'keeps'>>>>(trx)`
@@ -108,7 +108,7 @@ export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> =
   }
 }
 
-/** Some cell of job `j` costs nothing: another version or pipeline has bought its answer meanwhile, or is about to. What of its pages is paid for goes on. */
+/** A cell of job `j` costs nothing: another version or pipeline has bought its answer, or is about to. False for a walk with paid pages, which continues. */
 const isPartlyServed = (
   every: WindowSize,
   reuse: ReuseScope,
@@ -120,7 +120,7 @@ const isPartlyServed = (
   where u.answer_id is null and exists (${reusable(reuse, sql`w.at`)})
     or exists (select from (${onItsWay(reuse, sql`w.at`, mayBuyAgain)}) o where o.job_id is not null and (u.answer_id is null or o.asked_at is null))))`
 
-/** What waits for approval, and is served in part, is planned anew, where no unit has rows. Jobs of the windows; under the pipeline's lock. How many. */
+/** Dissolves jobs of the windows that wait for approval and are served in part, where no unit has rows: they are planned again. Returns how many. Call under the pipeline's lock. */
 export const dissolveServed = (
   trx: Db,
   { pipelineId, every }: Pick<JobFrame, 'pipelineId' | 'every'>,
@@ -133,15 +133,15 @@ export const dissolveServed = (
       and not exists (select from etl.units u where u.job_id = j.job_id and u.answer_id is not null)
     order by j.job_id for update of j`
 
-/** A job with a person's word, taken out of the queue to be planned anew. */
+/** An approved job, taken out of the queue to be planned again. */
 export interface ReopenedWord extends Lists<Numbers<'slice_ids'>>, Numbers<'job_id'>, Maybe<Numbers<'credits'>> {
   readonly window_from: IsoDate
   readonly window_to: IsoDate
 }
 
 /**
- * The next jobs with a person's word that are served, or may be in part, as failed: who plans their units anew keeps the word. A report, or up to a thousand walks;
- * those of the windows, null: of any. @param reuse null: nothing can serve them
+ * Sets the next approved jobs that are served, or may be in part, to failed: the planner plans their units again and keeps the approval (`keepWord`). One report,
+ * or up to a thousand walks. @param reuse null: nothing can serve them @param span the windows they touch; null: any
  */
 export const reopenServed = (
   trx: Db,
@@ -160,7 +160,7 @@ export const reopenServed = (
     update etl.jobs set state = 'failed', updated_at = clock_timestamp() where job_id in (select job_id from picked)
     returning job_id::float8 as job_id, window_from, window_to, slice_ids, case when served_by is null then estimated_quota::float8 / cells end as credits`
 
-/** What of jobs that were planned anew is not here yet has their word: it is still to be bought, or waits for another's purchase. */
+/** New jobs of a former one that was planned again keep its approval where they have no answer yet: they are still to be bought, or wait for another purchase. */
 export const keepWord = async (trx: Db, { pipelineId, runId }: JobFrame, formerJobIds: readonly number[]): Promise<void> => {
   await query(trx)`
     update etl.jobs j set approval_id = f.approval_id, reason = f.reason, former_job_id = coalesce(j.former_job_id, f.former_job_id)
@@ -169,15 +169,15 @@ export const keepWord = async (trx: Db, { pipelineId, runId }: JobFrame, formerJ
       and j.created_at >= transaction_timestamp() and j.state = 'open' and j.approval_id is null and j.answer_id is null`
 }
 
-/** As far as it says what is asked for. */
+/** The part of a plan that says what is asked for. */
 interface PlannedWith {
   readonly definition: Definition
   readonly source: { readonly kind: JobKind }
 }
 
 /**
- * What the run could not buy within its budgets, with the account's credits or from a service that was away, of a range that a person named or of what was allowed
- * at the terminal, has that person's word from here on: every night goes on with it. Returns the pipelines. @param by who said so @param planned what the run asked for
+ * Records a person's approval for what the run could not buy for lack of budget or credits, or because the service was down, of a named range or of what was approved at
+ * the terminal: every night continues with it. Returns the pipelines. @param by the person @param planned what the run asked for
  */
 export const keepSpread = async (db: Db, runId: number, by: string, planned: readonly PlannedWith[]): Promise<string[]> => {
   const rows = await query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline' | 'version'>>(db)`
@@ -209,17 +209,17 @@ const spreadJobs = (runId: number) => sql`etl.jobs j join etl.run_jobs w on w.jo
     and j.holder is null and j.ask_number is null and j.answer_id is null and j.approval_id is null and (j.state = 'held' and j.error_code in ${passing}
       or w.outcome = 'waiting' and j.state = 'open' and j.error_code is distinct from 'NOT_PUBLISHED')`
 
-/** Approved and not bought yet, of what the service has published: credits of those that have a price, units of those without one. */
+/** Approved, published and not bought yet. `credits`: of jobs that have a price; `unpriced`: units of jobs without one. */
 type Backlog = Numbers<'reports' | 'units' | 'credits' | 'unpriced'>
 
-/** What of the pipeline has a person's word and was not bought yet. */
+/** Sums up what of the pipeline is approved and not bought yet. */
 export const backlogOf = (db: Db, definition: Definition): Promise<Backlog> =>
   queryOne<Backlog>(db)`
     select (count(*) filter (where j.kind = 'report'))::integer as reports, coalesce(sum(j.cells), 0)::float8 as units,
       coalesce(sum(j.estimated_quota), 0)::float8 as credits, coalesce(sum(j.cells) filter (where j.estimated_quota is null), 0)::float8 as unpriced
     from etl.jobs j where j.pipeline_id in ${definedBy([definition])} and ${isStanding} and j.served_by is null and j.error_code is distinct from 'NOT_PUBLISHED'`
 
-/** Writes down when the last of it can be bought. @param doneOn null: not known */
+/** Records when the last approved job can be bought. @param doneOn null: not known */
 export const noteDoneOn = async (db: Db, definition: Definition, doneOn: IsoDate | null): Promise<void> => {
   await query(db)`update etl.approvals a set done_on = ${doneOn}::date
     where a.pipeline_id in ${definedBy([definition])} and a.state = 'approved' and a.done_on is distinct from ${doneOn}::date

@@ -4,16 +4,16 @@ import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Counts, type Flags, type Lists, type Maybe, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 
-/** Runs that are judged: what is loaded again from the landing, or by hand, says nothing of a night of the service. */
+/** Commands of runs that are judged: a replay, or a load by hand, says nothing about a night of the service. */
 const nightly = sql`('run', 'schedule', 'demo')`
-/** Loads that a run which ended early left unjudged are judged with a later one's. */
+/** How far back loads of a run that ended before it was judged are judged with a later run. */
 const unjudged = '3 days'
-/** So long restatements count as usual. */
+/** How long restatements are remembered as usual. */
 const remembered = '400 days'
 
 /**
- * Sums up what ended runs, and this one, changed in rows that were there; nothing where it was done. Call when the run has loaded what it will.
- * Returns pipelines and runs with a window of which more than half changed.
+ * Sums up how ended runs, and this one, changed rows that existed; leaves out runs that are summed up already. Call after the run's last load.
+ * Returns pipelines and runs with a window of which more than half changed, and those of runs that are not nightly.
  */
 export const sumRestated = (db: Db, runId: number): Promise<readonly RestatedRun[]> =>
   query<RestatedRun>(db)`
@@ -51,23 +51,23 @@ type RestatedRun = Row<'etl.pipelines', 'pipeline_id'> & Numbers<'run_id'> & Fla
 
 /** What a run found changed of one column in one window. */
 export interface Restated extends Texts<'windowFrom' | 'column'>, Numbers<'runId' | 'seenMs'> {
-  /** How many windows ended since it did, 3 at most: young windows still settle, and are compared with young ones. */
+  /** How many windows have ended since this one did, 3 at most: young windows still settle, so they are compared with young ones. */
   readonly age: number
-  /** Rows that the run had before and after, and units they are of: a service may restate units whole. */
+  /** Rows that existed before the run and after it, and how many units they belong to: a service may restate whole units. */
   readonly rows: number
   readonly units: number
-  /** Rows with another value, as a part of the window: of units that the run did not ask for, none changed. */
+  /** Changed rows as a share of the window; units that the run did not ask for count as unchanged. */
   readonly share: number
-  /** By how much rows changed that did, on average, without the sign; of the larger value, so from 0 to 1. */
+  /** Mean change of the changed rows without its sign, relative to the larger value: from 0 to 1. */
   readonly size: number
   /** The same with the sign. */
   readonly shift: number
 }
 
-/** So long a pipeline has no usual yet: none of its windows has settled. */
+/** A version younger than this has no usual yet: none of its windows has settled. */
 const youth = sql`interval '45 days'`
 
-/** Versions that are too young for their breaks to be noticed, with the day from which on they are. */
+/** Versions that are too young for breaks to be noticed, with the day from which breaks are. */
 export const tooYoung = (db: Db) =>
   query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>>(db)`
     select pipeline_id, pipeline, (known_since + ${youth})::date::text as noticed_from from etl.pipelines
@@ -91,10 +91,10 @@ export const breaksOf = (db: Db, pipelineId: number): Promise<readonly KnownBrea
       extract(epoch from noticed_at)::float8 * 1000 as "noticedMs"
     from etl.breaks where pipeline_id = ${pipelineId} order by break_id`
 
-/** From the window that begins on `startsOn` the columns, first the one that changed most, follow another method. `change`: of the former value, with its sign: 0.12 is 12 % more. */
+/** From the window that begins on `startsOn`, the columns (most changed first) follow another method. `change`: relative to the former value, with its sign: 0.12 is 12 % more. */
 export type MethodBreak = Texts<'startsOn'> & Numbers<'share' | 'change' | 'usualShare' | 'usualSize'> & Lists<Texts<'columns'>>
 
-/** Nothing where the run's is on record. */
+/** Does nothing where the run's break with its columns is recorded; a break that `recordVersions` recorded gets the columns. */
 export const recordBreak = async (db: Db, pipelineId: number, runId: number, found: MethodBreak): Promise<void> => {
   await query(db)`
     with came as (
@@ -112,8 +112,8 @@ export const recordBreak = async (db: Db, pipelineId: number, runId: number, fou
 }
 
 /**
- * What the service names itself: a night whose newest answer bears another version than those before is a break, by however much figures changed. Call
- * before `recordBreak`. Where a person asked for older months meanwhile, the next night says so.
+ * Records breaks that the service names itself: the newest answer of a night has another version than those before, however little figures changed. Call before
+ * `recordBreak`. Where a person's run for older months got the new version first, the next night records the break.
  */
 export const recordVersions = async (db: Db, runId: number): Promise<void> => {
   const rows = await query<Numbers<'breakId'>>(db)`
@@ -148,8 +148,8 @@ export const recordVersions = async (db: Db, runId: number): Promise<void> => {
 }
 
 /**
- * Cells of the window changed as the break has it. It begins with the oldest of the windows before it, one after the other, whose every unit was asked for since:
- * nothing before them was. @param windowFrom null: of none that is not known
+ * Cells of the window changed as the break has it. The start of the break moves back over the windows right before it, as long as every unit of them was asked for
+ * since the break: earlier windows were not. @param windowFrom null: no window beyond those known
  */
 export const extendBack = async (db: Db, breakId: number, windowFrom: IsoDate | null): Promise<void> => {
   await query(db)`
@@ -171,7 +171,7 @@ export type BreakLine = Texts<'pipeline' | 'startsOn' | 'seenBackTo' | 'noticedO
   Maybe<Texts<'oldest' | 'last' | 'dataVersion'>> &
   Counts<'olderUnits' | 'olderWindows'> & { readonly columns: readonly string[] }
 
-/** Of published versions. `olderUnits`: loaded ones of windows before it of which some were not asked for since. @param within an interval of PostgreSQL: noticed so long ago at most */
+/** Of published versions. `olderUnits`: loaded units from the first to the last earlier window with a unit not asked for since. @param within PostgreSQL interval: noticed so recently */
 export const breakLines = (db: Db, within: string): Promise<readonly BreakLine[]> =>
   query<BreakLine>(db)`
     select b.break_id::float8 as "breakId", p.pipeline, p.version, b.run_id::float8 as "runId", b.kind, b.starts_on::text as "startsOn",

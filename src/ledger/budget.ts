@@ -1,4 +1,4 @@
-// Quota budgets: reserved before a report is submitted, settled by what the service says it used; what is over waits for the day or month to turn.
+// Quota budgets: credits are reserved before a report is submitted and settled by its bill. A purchase beyond a budget waits for the next day or month.
 import { docPage } from '../core/shipped.ts'
 import type { Budget, TagBudget } from '../core/budget-scope.ts'
 import { exact } from '../core/learned-price.ts'
@@ -23,14 +23,14 @@ export interface Payer {
 
 /** A purchase before it is made. */
 interface Reservation extends Payer {
-  /** Credits it is thought to cost; null where unknown: then it needs that anything is left, and the next purchase waits until its bill is known. */
+  /** Estimated credits. null: unknown; then some credits must be left, and the next purchase waits until its bill is known. */
   readonly estimated: number | null
-  /** No price of what is asked is known: where the bill of one was never seen, lost again and again it would be bought beyond any budget. */
+  /** The price is unknown. Refused where an earlier bill was lost: purchases whose bills are lost again and again would exceed any budget. */
   readonly isBlind?: boolean
   readonly unitKey: string
   /** How many pieces it may be cut into. Default 2. */
   readonly parts?: number
-  /** Beyond the usual, by a person's word: it leaves the nights what they are used to, and other pipelines their share. */
+  /** Beyond the usual, by a person's order: it leaves nights their usual credits, and other pipelines their share. */
   readonly isExtra: boolean
 }
 
@@ -39,9 +39,9 @@ interface Purse extends PurseOf {
 }
 
 /**
- * Throws QUOTA_EXHAUSTED where the report does not fit. Returns the credits that are left besides it in the smallest one; infinite where none is bounded.
- * @param locks whether all of the budgets are locked for the transaction, always in the same order; without it a report that would be refused need not be
- * priced first
+ * Throws QUOTA_EXHAUSTED where the purchase does not fit, REPORT_PENDING while a bill is awaited. Returns the credits left after it in the tightest budget; infinite
+ * where none has a limit. @param locks whether all budgets are locked for the transaction, always in the same order. Without locks it is a check, which saves asking the
+ * price of a report that would be refused
  */
 export const reserveBudget = async (db: Db, reservation: Reservation, locks = true): Promise<number> => {
   let left = Number.POSITIVE_INFINITY
@@ -104,10 +104,10 @@ const refuseBeyond = (
 }
 
 const billWaitMs = 1_000
-/** A schedule would run what a person allowed each minute, for nothing. */
+/** Longer, since a schedule would else start an approved job every minute in vain. */
 const leftWaitMs = 600_000
 
-/** Whatever it costs is taken from what is left: nothing more is bought before that is known. Where no process is at it, a later run goes on. */
+/** The other purchase takes its unknown price from the same budget: nothing more is bought before its bill. Where no process waits for that bill, a later run resumes. */
 const billAwaited = (unitKey: string, { leftAlone }: SpentNow): EtlError =>
   new EtlError(
     'REPORT_PENDING',
@@ -128,7 +128,7 @@ const billLost = (unitKey: string, { dayLeftMs }: SpentNow): EtlError =>
 const unknownFollows = (limit: number, turnsInMs: number): Follows =>
   limit <= 0 ? { next: 'split', about: 'size' } : { next: 'retry', inMs: turnsInMs, isFinal: true }
 
-/** No turn of the budget lets through a report dearer than all of it: that is split, or held; one of which a piece fits into what is left need not wait for the turn. */
+/** A report dearer than the whole budget never fits: it is split, or held. One of which a part fits into the rest is split now; any other waits for the next day or month. */
 const followingOf = ({
   price,
   limit,
@@ -142,20 +142,20 @@ const followingOf = ({
     : { next: 'retry', inMs: turnsInMs, isFinal: true }
 }
 
-/** What lies beyond the usual leaves the nights theirs, and shares the rest with the other pipelines that wait. */
+/** Credits left for purchases beyond the usual: nights keep theirs, and the pipelines that wait share the rest. */
 export const extraLeft = (period: 'month' | 'day', limit: number, spent: Spent): number => {
   const free = limit - (period === 'month' ? spent.kept : 0)
   const [all, extra] = period === 'month' ? [spent.month, spent.extraMonth] : [spent.day, spent.extraDay]
   return Math.min(free - all, spent.sharers > 1 ? free / spent.sharers - extra : Number.POSITIVE_INFINITY)
 }
 
-/** Part of a range that a person named, or approved by one. */
+/** Part of a named range, forced, or approved by a person. */
 const isBeyondUsual = async (db: Db, claim: ClaimedJob): Promise<boolean> => {
   const row = await jobRow(db, claim).select('wanted_by').executeTakeFirst()
   return row !== undefined && ['range', 'force', 'approval'].includes(row.wanted_by)
 }
 
-/** Throws QUOTA_EXHAUSTED where not even what the report was once thought to cost is left; 1 credit where unknown. */
+/** A check before the price is asked. Throws QUOTA_EXHAUSTED where less is left than the report was last estimated at, or nothing where it has no estimate. */
 export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promise<void> => {
   if (!hasBudget(payer)) return
   const row = await jobRow(db, claim).select('estimated_quota').executeTakeFirst()
@@ -163,8 +163,8 @@ export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promi
 }
 
 /**
- * As reserveBudget, for a report in its turn: what comes before it in its run is not to find the rest spent, and nothing is cut for a rest that
- * another takes. @param estimated null: unknown
+ * As reserveBudget, for a report in its turn: reports that come before it in its run must not find the budget spent, and no report is split to fit credits
+ * that another one takes. @param estimated null: unknown
  */
 export const reserveReport = async (
   db: Db,
@@ -188,7 +188,7 @@ export const reserveReport = async (
   await turn(left)
 }
 
-/** Sets aside what planning is about to ask, for no job. Throws as reserveBudget. Given back by `setAside`. @param kept what must be left besides, where the price is known */
+/** Reserves credits for requests of planning, without a job. Throws as reserveBudget. `setAside` gives them back. @param kept credits that must be left over, where the price is known */
 export const reserveQuestions = (
   db: Db,
   of: { readonly runId: number; readonly pipelineId: number },
@@ -200,20 +200,20 @@ export const reserveQuestions = (
     if (estimated !== null && estimated > 0) await setAside(trx, { ...of, account: reservation.account }, estimated)
   })
 
-/** What pages of a walk that are on their way have set aside together. */
+/** Credits that the in-flight pages of a walk have reserved together. */
 export interface Held {
-  /** As much as they are thought to cost, those of unknown price aside. */
+  /** Their estimated cost, without pages of unknown price. */
   readonly credits: number
-  /** One of them takes all that is left. */
+  /** One of them reserves all that is left. */
   readonly takesAll: boolean
 }
 
 export const nothingHeld: Held = { credits: 0, takesAll: false }
 
 /**
- * Reads the payer's budgets and sets the price aside for another page of a walk; null: unknown. Returns what its pages hold then. Throws QUOTA_EXHAUSTED, or
- * REPORT_PENDING while another's bill is awaited. @param takesAll whether all that is left is set aside where the price fits: in the same moment, or another
- * page could be bought between
+ * Reserves the price of another page of a walk in the payer's budgets; null: unknown. Returns what its pages hold then. Throws QUOTA_EXHAUSTED, or
+ * REPORT_PENDING while the bill of another purchase is awaited. @param takesAll whether all that is left is reserved where the price fits: in the same transaction,
+ * or another page could be bought between
  */
 export const reservePages = (
   db: Db,
@@ -231,11 +231,11 @@ export const reservePages = (
     return all
   })
 
-/** What stays set aside. */
+/** Sets what stays reserved; false: the claim is lost. */
 export const setReserved = (db: Db, claim: ClaimedJob, { credits, takesAll }: Held): Promise<boolean> =>
   setClaimed(db, claim, { reserved_credits: credits > 0 || takesAll ? String(credits) : null, reserves_all: takesAll })
 
-/** What an earlier try of this walk had set aside and not given back counts as paid. Before it sets anything aside itself. */
+/** Credits that an earlier try of this walk reserved and did not give back count as paid. Call before this try reserves any. */
 export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): Promise<void> => {
   const row = await jobRow(db, claim).select(['reserved_credits', 'pipeline_id']).executeTakeFirst()
   if (row === undefined || row.reserved_credits === null) return
@@ -249,9 +249,9 @@ export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): P
 const giveWayMs = 1_000
 
 /**
- * Where a budget does not hold this report and those of newer months of its run (of older ones where it goes that way), these go first, unless they are themselves
- * left to the budget's turn. By months: what was cut has another place in the run's list. In lists of both orders it follows those that begin with the oldest
- * alone: else two jobs would give way to each other for ever. Throws REPORT_PENDING. @param left besides this one
+ * Where the budget cannot hold both, reports of newer months of the run (of older months where it begins with the oldest) go before this one, unless they wait for the
+ * budget's next day or month themselves. Months decide, not places in the run's list: a split report has another place. A job in lists of both orders follows the
+ * oldest-first lists alone: else two jobs would give way to each other for ever. Throws REPORT_PENDING. @param left credits besides this report
  */
 const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price: number, left: number): Promise<void> => {
   if (!Number.isFinite(left)) return
@@ -272,7 +272,7 @@ const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price: number
   })
 }
 
-/** What is refused for its price keeps that price, so that it is not asked for again each night. Always throws. */
+/** A job that is refused for its price keeps that price, so that the price is not asked for again each night. Always throws `error`. */
 export const keepPrice = async (db: Db, claim: ClaimedJob, estimated: number | null, error: unknown): Promise<never> => {
   if (isEtlError(error) && error.code === 'QUOTA_EXHAUSTED' && estimated !== null)
     await setClaimed(db, claim, { estimated_quota: estimated })

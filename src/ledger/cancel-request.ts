@@ -1,4 +1,4 @@
-// A run that is cancelled: nothing is submitted for it from then on, its plans are dissolved, what was asked for stays for others.
+// Cancels a run: from then on nothing is submitted for it, its plans are dissolved, and jobs that were asked for stay for others.
 import { sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 import { type Numbers, prepared, query, queryColumn, queryValue, type Row } from '../db/typed-row.ts'
@@ -12,7 +12,7 @@ export const requestCancel = async (db: Db, runId: number): Promise<void> => {
   await db.updateTable('etl.runs').set({ cancel_requested_at: databaseNow }).where('run_id', '=', String(runId)).execute()
 }
 
-/** Whether somebody asked for it; the run may still be at work. */
+/** Whether a cancel was requested; the run may still be at work. */
 export const isCancelled = async (db: Db, runId: number): Promise<boolean> => {
   const rows = await prepared(db)`select run_id from etl.runs where run_id = ${runId}::bigint and cancel_requested_at is not null`
   return rows.length > 0
@@ -30,19 +30,19 @@ export const cancelledJobs = async (db: Db, claims: readonly ClaimedJob[]): Prom
   return mine.filter(({ jobId }) => cancelled.has(jobId))
 }
 
-/** Jobs in the run's list that some process holds and that no living run waits for: what a cancelled run still has at hand. */
+/** How many jobs in a cancelled run's list a process still holds while no live run waits for them. */
 export const jobsInFlight = (db: Db, runId: number): Promise<number> =>
   queryValue<Numbers<'count'>>(db)`
     select count(*)::integer as count from etl.jobs j
     where j.holder is not null and not ${isWaitedFor(sql`j.job_id`)}
       and exists (select from etl.run_jobs l where l.run_id = ${runId}::bigint and l.job_id = j.job_id)`
 
-/** Jobs a transaction: each keeps its planner waiting no longer than a step of planning does. */
+/** Jobs in one transaction: planners wait for it no longer than for a step of planning. */
 const stepSize = 10_000
 
 /**
- * For a run that was cancelled. Its plans that no other run waits for are dissolved, also those that some process still held when this was called before; of
- * what was asked for, and of what others wait for, it lets go. In steps, each a transaction. How many were dissolved.
+ * For a cancelled run: dissolves its plans that no other run waits for, also those that a process still held at an earlier call, and ends its waiting for all
+ * its other jobs. In steps, each a transaction. Returns how many jobs were dissolved.
  */
 export const leaveRun = async (db: Db, runId: number): Promise<number> => {
   let dissolved = await dissolveUnwanted(db, await leftBefore(db, runId))
@@ -58,7 +58,7 @@ const leftBefore = (db: Db, runId: number): Promise<string[]> =>
     select j.job_id from etl.run_jobs w join etl.jobs j using (job_id)
     where w.run_id = ${runId}::bigint and w.outcome = 'let go' and j.state = 'open' and j.holder is null`
 
-/** Rows that are locked are being settled at this moment, and need no letting go. */
+/** Skips locked rows: a process is settling them at this moment. */
 const leaveSome = (db: Db, runId: number): Promise<string[]> =>
   queryColumn<Row<'etl.jobs', 'job_id'>>(db)`
     with open as (
@@ -78,21 +78,21 @@ const dissolveUnwanted = (db: Db, jobIds: readonly string[]): Promise<number> =>
   })
 
 /**
- * Deletes those of the jobs that are only plans, that no process holds and no living run waits for, and units that were nothing but planned; returns how many.
- * The caller has the lock of their pipelines. A job that is being claimed at this moment is left alone.
+ * Deletes those of the jobs that are only plans, that no process holds and no live run waits for, and units that were only planned. Returns how many. The caller
+ * holds the lock of their pipelines. A job that a process is just claiming is left alone.
  */
 export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<number> => {
   const locked = await queryColumn<Row<'etl.jobs', 'job_id'>>(trx)`
     select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and ${isPlan}
     order by j.job_id for update skip locked`
-  // Whether anybody waits is asked anew under the lock.
+  // Checks again, now under the lock, whether a run waits.
   return dissolve(trx)`
     select j.job_id from etl.jobs j where j.job_id = any(${locked}::bigint[]) and ${isPlan} and not ${isWaitedFor(sql`j.job_id`)}`
 }
 
 /**
- * Nothing was asked for it, nor is now, or a walk that no process reads; what is to be loaded again from an answer of another job asks for nothing either, but where
- * a unit waits for that answer of its own pipeline: it is paid for. What a person released or approved stays.
+ * Job `j` is a plan: it was not asked for, or it is a walk that no process reads, or it loads another job's answer again, unless that answer is of its own pipeline
+ * and a unit waits for it: then it is paid for. A job that a person released or approved is no plan.
  */
 const isPlan = sql<boolean>`j.state = 'open' and ${isNobodys} and not j.released and j.approval_id is null and (j.ask_number is null
   or j.kind = 'walk' and j.answer_id is null

@@ -1,4 +1,4 @@
-// What each wanted cell of a window needs: a job, the one it has, or nothing. The one statement of it, for planning and for the preview.
+// What each wanted cell of a window needs: a new job, the job it has, or nothing. Planning and the preview share this one statement.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
@@ -16,16 +16,16 @@ import {
 } from './job-decision.ts'
 import { onItsWay, type ReuseScope, reusable } from './reuse-answers.ts'
 
-/** Slices one after the other whose units are checked in the same night. */
+/** So many consecutive slices are checked in the same night. */
 export const slicesATurn = 32
 
-/** Units whose answer was asked for, or said to stand, before then; those of one night out of so many. */
+/** The units of this night, one of `nights`, whose answer was asked for, or found unchanged, before `before`. */
 export interface FullCheck {
   /** ISO time. */
   readonly before: string
   readonly nights: number
   readonly night: number
-  /** Some of them were seen to be restated: to read these is beyond the usual. */
+  /** A sample found some of them restated: asking for the others is beyond the usual. */
   readonly isRestated?: boolean
 }
 
@@ -36,7 +36,7 @@ export interface Refresh {
   /** ISO time: those whose answer is older. */
   readonly restatedAt: string | null
   readonly fullCheck: FullCheck | null
-  /** `last_updated` of units that have changed: a sister's newer answer that says the same serves. */
+  /** `last_updated` of units that have changed: a newer answer of another version or pipeline that says the same serves them. */
   readonly releases: readonly string[]
 }
 
@@ -56,12 +56,12 @@ export interface WindowAsk {
 export interface CellScope {
   readonly pipelineId: number
   readonly policy: Policy
-  /** Values by place of the dimension; a place that is not named is not narrowed. */
+  /** Values by index of their dimension; a dimension without an entry is not narrowed. */
   readonly only: ReadonlyMap<number, readonly string[]>
   readonly reuse: ReuseScope | null
-  /** Rows of each unit that are wanted, null: all; undefined: the first so many alone were never asked for. */
+  /** How many first rows of each unit are wanted. null: all; undefined: no pipeline has ever asked for first rows only. */
   readonly top?: number | null | undefined
-  /** Tells what a night always buys from what is new; null: not asked, all of it is `new`. */
+  /** Tells what nights always buy from what is beyond the usual; null: not judged, all of it is `new`. */
   readonly usual: UsualRule | null
   readonly asker: 'night' | 'range' | 'force'
 }
@@ -87,7 +87,7 @@ export type AskReason = (typeof askReasons)[number]
 const beyondReasons = sql`('new value', 'older month', 'changed definition')`
 
 /**
- * A walk `j` that a person took back, where a night with a guard asks: another job goes on from its pages, which the guard judges as beyond the usual.
+ * Job `j` is a walk that a person cancelled, and a night with a guard asks: a new job continues from its pages, and the guard judges it as beyond the usual.
  * @param isLoaded its unit has an answer
  */
 export const isAskedAnew = ({ asker, usual }: CellScope, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
@@ -95,7 +95,7 @@ export const isAskedAnew = ({ asker, usual }: CellScope, isLoaded: RawBuilder<un
     ? sql<boolean>`(j.state = 'failed' and j.error_code = 'CANCELLED' and j.wanted_by = 'beyond' and not (${isLoaded}))`
     : sql<boolean>`false`
 
-/** The same where the window is not published: what was asked for is finished, nothing else is begun. */
+/** In a window that is not published yet, a purchase that was asked for is finished and nothing else begins. */
 const unlessUnpublished = (decision: RawBuilder<unknown>, isPublished: boolean): RawBuilder<Decision> =>
   isPublished
     ? sql<Decision>`${decision}`
@@ -115,17 +115,17 @@ const refreshed = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): RawBuilde
 const inTurn = (check: FullCheck): RawBuilder<unknown> => sql`${hasTurn(check)} and a.stood_at < ${check.before}::timestamptz`
 
 /**
- * Slices `s` whose turn it is: those that follow each other have the same night, since they and their answers mostly lie on the same pages of the
- * disk. More at a time would spread a short list over too few nights.
+ * Slices `s` of this night. Consecutive slices have the same night, since they and their answers mostly lie on the same pages of the disk. More at a
+ * time would spread a short list over too few nights.
  */
 export const hasTurn = ({ nights, night }: FullCheck): RawBuilder<boolean> =>
   sql<boolean>`s.slice_id / ${sql.lit(slicesATurn)} % ${sql.lit(nights)} = ${sql.lit(night)}`
 
-/** Nothing but whose turn it is tonight matters; null: other loaded units do, too. */
+/** The full check, where it is the only refresh; null: other loaded units are due, too. */
 const onlyChecked = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): FullCheck | null =>
   all || sliceIds.length > 0 || restatedAt !== null ? null : fullCheck
 
-/** Of a cell that was never asked for. */
+/** The reason for a cell that was never asked for. */
 const newReason = (pipelineId: number, rule: UsualRule | null, from: RawBuilder<unknown>): RawBuilder<unknown> => {
   if (rule === null) return sql.lit('new')
   if (rule.isNewVersion) return sql.lit('changed definition')
@@ -133,11 +133,11 @@ const newReason = (pipelineId: number, rule: UsualRule | null, from: RawBuilder<
     when ${from} >= ${rule.recentFrom}::date or s.night_from <= ${from} then 'new' else 'older month' end`
 }
 
-/** Unit `u` goes on with its job `j`. A loaded one whose pages a person took back is looked at first, like any other. */
+/** Unit `u` continues with its job `j`. A loaded unit whose walk a person cancelled is decided like any other loaded unit. */
 const isBegun = (policy: Policy): RawBuilder<boolean> =>
   sql<boolean>`(j.state in ('open', 'held', 'failed') and ${isTakenBack(policy, sql`u.answer_id is not null`)} is not true)`
 
-/** Who first wanted what the job `j` did not bring; a person's word lasts. Else who asks now. */
+/** Who first wanted what job `j` did not bring, else who asks now. A person's order stays a person's; a night's becomes a person's where a person asks now. */
 const wantedBy = ({ asker, policy }: CellScope, { fullCheck }: Refresh, reason: RawBuilder<unknown>): RawBuilder<WantedBy> => {
   const words = asker === 'night' ? sql`` : sql`and j.wanted_by in ('range', 'force', 'approval')`
   const anew =
@@ -159,15 +159,15 @@ const reasonOf = (scope: CellScope, { from, refresh }: WindowAsk, decision: RawB
 }
 
 /**
- * The window's wanted cells: slice_id, decision, and for those to ask for the reason, who wants it, the job whose purchase comes before, the job they leave, and
- * the answer, or the job of another version, that serves instead. Indexes are forced by lateral limits: a plan made before the tables grew would read them whole.
+ * The window's wanted cells: slice_id and decision; of cells to ask for also the reason, who wants them, the job of the purchase before, the job they leave, and the
+ * answer, or the job of another version, that serves instead. Lateral limits force the indexes: a plan from before the tables grew would read the tables whole.
  */
 const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] | null): RawBuilder<unknown> => {
   const { pipelineId, policy, only, reuse } = scope
   const { restatedAt, fullCheck, all } = window.refresh
   const needsAnswer = !all && (restatedAt !== null || fullCheck !== null)
   const usual = policy.kind === 'walk' ? sql`case when u.held_code in ${passing} then 'ask' else 'held' end` : sql`'held'`
-  // Who forces wants another answer than the one that is held back.
+  // --force wants another answer than the held one.
   const passes = policy.force ? sql`'ask'` : usual
   const own = sql`case when u.held_answer_id is not null then ${passes} when u.answer_id is null then 'ask'
     ${policy.taken === undefined ? sql`` : sql`when ${isTakenAnew(policy.taken)} then 'done'`}
@@ -203,7 +203,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
       ${sql.join(narrowed, sql` `)}`
 }
 
-/** Loaded unit `u`: another number of its first rows was asked for than is wanted now. */
+/** Loaded unit `u` was asked for with another number of first rows than is wanted now. */
 const hasOtherTop = ({ top }: CellScope): RawBuilder<boolean> =>
   top === undefined
     ? sql<boolean>`false`
@@ -212,7 +212,7 @@ const hasOtherTop = ({ top }: CellScope): RawBuilder<boolean> =>
 const sinceOf = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): string | null =>
   all || sliceIds.length > 0 ? null : (restatedAt ?? fullCheck?.before ?? null)
 
-/** The ask number at which the run began that forced `j`; null: it was not forced, or brought its answer. Any run asks for it again, and goes by numbers: clocks are set back. */
+/** The ask number at which the run that forced `j` began; null: it was not forced, or its answer came. Any run asks for it again. Numbers decide, since clocks are set back. */
 const owedSince = sql`(select b.begun_at_ask from etl.runs b where b.run_id = j.run_id and j.forced and j.state in ('open', 'held', 'failed') and j.answer_id is null)`
 
 /** Loaded units are asked for again, whatever job they have. */
@@ -220,8 +220,8 @@ const looksAgain = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): boolean 
   all || sliceIds.length > 0 || restatedAt !== null || fullCheck !== null
 
 /**
- * What another version has asked for serves a loaded unit where it was, or will be, asked for after what may have changed, and since the force where the unit is owed by
- * one; and who forces by force alone, since that began.
+ * Job `w` of another version may serve the unit. For a loaded unit it must be unsent, or asked for after the possible change and, where a --force still owes the unit, after
+ * that --force began. A --force takes only forced jobs, unsent or asked for since it began.
  */
 const isOnTime = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): RawBuilder<boolean> => {
   const since = sinceOf(refresh)
@@ -237,7 +237,7 @@ const isOnTime = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): R
   return sql<boolean>`(u.answer_id is null or w.asked_at is null or ${isLate}) and (w.forced or not ${sql.lit(force)})`
 }
 
-/** An answer for a loaded unit is one that was asked for after what may have changed, and since the force where it is owed by one; for who forces, since the force began. */
+/** Answer `r` may serve the unit. For a loaded unit it must be asked for after the possible change and, where a --force owes the unit, since that began; for a --force, since it began. */
 const isNews = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): RawBuilder<unknown> => {
   const begun = taken?.since ?? begunAt
   const isOfForce = (number: string | RawBuilder<unknown>) =>
@@ -254,7 +254,7 @@ const isNews = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): Raw
   return sql`(u.answer_id is null or r.ask_number > u.ask_number and ${isLate})`
 }
 
-/** A release is told by its day (interface 2.2): only who asked after that day has certainly seen the last of it. */
+/** The service names a release by its day (interface 2.2): only an answer asked for after that day certainly has all of it. */
 const isOfRelease = (releases: readonly string[]): RawBuilder<unknown> =>
   sql`exists (select from etl.answers t where t.answer_id = r.answer_id and t.source_last_updated = any(${[...releases]}::text[])
     and t.source_last_updated < to_char(t.asked_at at time zone 'UTC', 'YYYY-MM-DD'))`
@@ -265,7 +265,7 @@ export interface CellCount {
   readonly reason: AskReason
   /** null: nothing is asked for. */
   readonly wantedBy: WantedBy | null
-  /** Whether an answer that is here, or is asked for by another version, serves it: nothing is bought. */
+  /** An answer that is here, or one that another version asks for, serves it: nothing is bought. */
   readonly served: boolean
   readonly cells: number
 }
@@ -276,7 +276,7 @@ export const countCells = (db: Db, scope: CellScope, window: WindowAsk): Promise
     select decision, reason, wanted_by as "wantedBy", answer_id is not null or served_by is not null as served, count(*)::float8 as cells
     from (${cellsOf(scope, window, null)}) c group by 1, 2, 3, 4`
 
-/** Cells that are asked for together: for the same reason, in the place of the same purchase, or answered by the same answer. */
+/** Cells that are asked for together: for the same reason, with the same former purchase and the same answer or job that serves them. */
 export interface NeededCells {
   readonly reason: AskReason
   readonly wantedBy: WantedBy
@@ -303,6 +303,6 @@ export const neededCells = async (db: Db, scope: CellScope, window: WindowAsk, a
   return { counts, needed }
 }
 
-/** The cells to ask for as rows of a statement: slice_id, reason, wanted_by, former_job_id, left_job_id, answer_id, served_by; at most so many, from `after` on. */
+/** The cells to ask for as rows of a statement: slice_id, reason, wanted_by, former_job_id, left_job_id, answer_id, served_by; at most `most`, of slices after `after`. */
 export const cellsToAsk = (scope: CellScope, window: WindowAsk, after: number, most: number): RawBuilder<unknown> =>
   sql`select * from (${cellsOf(scope, window, null)} and s.slice_id > ${after}) c where c.decision = 'ask' order by c.slice_id limit ${most}`

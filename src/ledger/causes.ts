@@ -1,5 +1,5 @@
-// What the ledger says is wrong now: failed and held units, rejected rows, other fields than defined, what waits for approval; and whether a window that is
-// expected by now is loaded, and if not, why it is not.
+// What the ledger says is wrong now: failed and held units, rejected rows, fields other than defined, what waits for approval; and whether a window that
+// should be loaded by now is, and if not, why.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Cause } from '../core/alarm.ts'
 import { counted } from '../core/counted.ts'
@@ -12,15 +12,15 @@ import { isSamePipeline } from './pipelines.ts'
 import { isOpenRecord } from './quarantine.ts'
 import { isFormer, isSucceeded } from './slices.ts'
 
-/** Units a notification remembers: a cause of more is over when these are loaded and no other is in trouble. */
+/** How many units a notification remembers: a cause with more units ends when these are loaded and no other is in trouble. */
 const mostRemembered = 1_000
 
-// The load that a unit's rows are as of: another one, and something was loaded since, or found unchanged.
+// The newest load of a unit's answer; where it differs from the remembered one, the unit was loaded since, or found unchanged.
 const loadOf = (unit: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`coalesce((select max(l.load_id) from etl.loads l where l.answer_id = ${unit}.answer_id and l.window_from = ${unit}.window_from), 0)`
 
-// Units of causes that were reported and are neither in trouble now nor loaded since: a try under way ends no cause, nor does one that was cancelled,
-// after which the unit may not even stand in the ledger any more. Hence they are remembered by pipeline, window and slice.
+// Units of reported causes that are neither in trouble now nor loaded since. A retry in progress does not end a cause, nor does a cancel, after which
+// the ledger may have no row for the unit: so units are remembered by pipeline, window and slice.
 const remembered = sql`
   select n.kind, p.pipeline, s.pipeline_id, r.at[2]::date as window_from, s.slice_id, u.error_code, u.error_message
   from etl.notifications n
@@ -50,7 +50,7 @@ type CauseRow = Row<'etl.pipelines', 'pipeline'> &
     readonly units: unknown
   }
 
-/** What the ledger says is wrong now: failed and held units, rows in quarantine, drift, what waits for approval, lists. Quota and lateness are for others to add. */
+/** What the ledger says is wrong now: failed and held units, rows in quarantine, drift, what waits for approval, lists, tests. The caller adds quota and lateness. */
 export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => [
   ...(await troubles(db)),
   ...(await approvalCauses(db)),
@@ -58,7 +58,7 @@ export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => [
   ...(await testCauses(db)),
 ]
 
-/** One cause for all that waits of a pipeline; another one whenever that changes. */
+/** One cause for all of a pipeline that waits for approval; a new cause whenever that changes. */
 const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
   const rows = await db
     .selectFrom('etl.approvals')
@@ -185,7 +185,7 @@ const listCauses = async (db: Db): Promise<Cause[]> => {
   }))
 }
 
-/** So long it is among the causes, so that each receiver hears of it once. */
+/** How long a failed test stays among the causes, so that each receiver hears of it once. */
 const told = '2 days'
 
 type TestRow = Row<'etl.failed_tests', 'pipeline' | 'test'> &
@@ -194,7 +194,7 @@ type TestRow = Row<'etl.failed_tests', 'pipeline' | 'test'> &
   Texts<'first' | 'last' | 'example'> &
   Maybe<Counts<'found' | 'expected'>>
 
-/** Of runs that are over: a message sent in the middle of one would have half the figures. */
+/** Tests of runs that have ended: a message in the middle of a run would have half the figures. */
 const testCauses = async (db: Db): Promise<readonly Cause[]> => {
   const rows = await query<TestRow>(db)`
     select f.kind = 'restated' as restated, f.pipeline, f.run_id, f.test, count(*) as units, min(f.window_from)::text as first,
@@ -241,15 +241,15 @@ const detailOf = ({ test, units, found, expected }: TestRow) => ({
 })
 
 /**
- * Of one window; units that wait for a person's approval, or for their turn since they have it, are no part of it. Of those missing: the service says that it has not
- * published them; they failed or are held; they wait for a budget. `lastRunAt`: when a run last planned or loaded anything of the pipeline.
+ * The expected units of one window, without those that wait for approval or, once approved, for their turn. Of the missing ones: `notPublished` by the service,
+ * `inTrouble` failed or held, `overBudget` waiting for a budget. `lastRunAt`: start of the last run that had jobs of the pipeline.
  */
 export type DueWindow = Numbers<'units' | 'missing' | 'notPublished' | 'inTrouble' | 'overBudget'> & Maybe<Texts<'lastRunAt'>>
 
-/** Windows in which a value that is new in a list is looked for: one that none of them has is not expected yet. */
+/** A value that is new in a list is expected only where one of this many months before the window has it loaded. */
 const windowsBefore = 3
 
-/** null: the pipeline was never planned, so that nothing of it is loaded. Nothing is missing of a window that is closed, or that a run is loading. */
+/** null: the pipeline was never planned, so nothing of it is loaded. A window that is closed, or that a run is loading, has nothing missing. */
 export const dueWindow = async (db: Db, definition: Definition, windowFrom: IsoDate): Promise<DueWindow | null> => {
   const [ours] = await query<Row<'etl.pipelines', 'pipeline_id'> & Flags<'is_closed'>>(db)`
     select p.pipeline_id, coalesce(w.closed_generation >= p.generation, false) as is_closed
@@ -261,7 +261,7 @@ export const dueWindow = async (db: Db, definition: Definition, windowFrom: IsoD
 
 const loading = sql`r.command in ('run', 'schedule', 'backfill')`
 
-/** A run is loading it; one whose process died is closed by a living process: it is not there yet, and no message is due. */
+/** A run is loading it, so no message is due yet. A run whose process died counts until a live process closes it. */
 const isAtWork = async (db: Db, pipeline: string): Promise<boolean> => {
   const rows = await query(db)`
     select r.run_id from etl.runs r join etl.processes p on p.process_id = r.process_id and p.ended_at is null

@@ -1,6 +1,6 @@
-// Where a process is in the lists it takes jobs from, so that thousands of jobs at work or waiting are not gone through for each one taken.
+// Where a process is in the lists it claims jobs from: so a claim need not read past thousands of jobs that are held or waiting.
 
-/** Of an entry in a run's list: entries behind it come next. */
+/** The place of an entry in a run's list: entries after it come next. */
 export interface Place {
   readonly priority: number
   readonly jobId: string
@@ -20,7 +20,7 @@ export const createCursor = (now: () => number = () => performance.now()) => {
   let served = 0
   return {
     orphans: createPause(now, orphansEveryMs),
-    /** Every list from its top. */
+    /** Starts every list from its top. */
     restart: (): void => {
       for (const { list } of runs.values()) list.restart()
     },
@@ -43,7 +43,7 @@ export const createCursor = (now: () => number = () => performance.now()) => {
 
 export type ClaimCursor = ReturnType<typeof createCursor>
 
-/** Says when a question is worth asking again after it brought nothing. */
+/** Pauses a query for `everyMs` after it found nothing. */
 const createPause = (now: () => number, everyMs: number) => {
   let nextAt = Number.NEGATIVE_INFINITY
   return {
@@ -59,9 +59,9 @@ const createListCursor = (now: () => number) => {
   let place = top
   let nextAt = Number.NEGATIVE_INFINITY
   return {
-    /** null: the whole list was just gone through. */
+    /** null: the whole list was just read. */
     place: (): Place | null => (now() >= nextAt ? place : null),
-    /** @param last the place of the last job taken, null: none. @param toEnd the list was gone through to its end */
+    /** @param last the place of the last job taken, null: none. @param toEnd the list was read to its end */
     went: (last: Place | null, toEnd: boolean): void => {
       const fromTop = place === top
       if (!toEnd && last !== null) {
@@ -69,10 +69,10 @@ const createListCursor = (now: () => number) => {
         return
       }
       place = top
-      // What lies before the place it began at was not read this time.
+      // A pass that began further down has not read the entries before its start.
       if (fromTop) nextAt = now() + rescanEveryMs
     },
-    /** Entries may have come before the place. */
+    /** For new entries, which may come before the place. */
     restart: (): void => {
       place = top
       nextAt = Number.NEGATIVE_INFINITY

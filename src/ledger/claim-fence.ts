@@ -1,5 +1,5 @@
-// What a process claims: a job under the fence of one claim, the number it asks under, and what becomes of it: put off, given back, held, failed, done. Every write
-// that follows a claim names it; the runs that wait for the job are told in the same statement.
+// A claimed job under its fence: the number it asks under, and how it settles: parked, given back, held, failed, done. Every write after a claim names the claim;
+// the same statement settles the job for the runs that wait for it.
 import { type RawBuilder, sql, type UpdateObject } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { databaseNow } from '../db/database-clock.ts'
@@ -8,7 +8,7 @@ import { executePrepared, prepared, type Row } from '../db/typed-row.ts'
 import { asDownloaded } from './transitions.ts'
 import { type RunOutcome, type Settled, settleWaiting } from './wait-list.ts'
 
-/** What a write names of a claim. */
+/** Identifies a claim; every write that follows it names it. */
 export interface Claim {
   readonly jobId: number | string
   readonly fence: string
@@ -17,14 +17,14 @@ export interface Claim {
 }
 
 /**
- * The job is held under this claim and no other, and has not been settled: the condition of every write that follows a claim. A job whose
- * holder was thought dead is without one until somebody takes it; so long it is still the old holder's.
+ * The job is held under this claim and no other, and is not settled: the condition of every write after a claim. A job whose holder was declared dead has
+ * no holder until another process takes it; until then it still counts as the old holder's.
  */
 export const isClaimedBy = ({ jobId, fence, holder }: Claim): RawBuilder<boolean> =>
   sql<boolean>`job_id = ${jobId}::bigint and fence = ${fence}::bigint and coalesce(holder, ${holder}::integer) = ${holder}::integer
     and state = 'open'`
 
-/** The job is another's by now: FENCED, after which nothing of it may be written. */
+/** FENCED: another process has the job by now, and this one may write nothing more of it. */
 export const fenced = ({ jobId }: Claim): EtlError =>
   new EtlError('FENCED', `Job ${jobId} was taken over by another process; nothing was written by this one.`)
 
@@ -48,12 +48,12 @@ export const setClaimed = async (
   return rows.length > 0
 }
 
-/** Landings with paid pages of a job's walk, beside those that it names. */
+/** Adds landings with paid pages of a walk to those that its job names. */
 export const alsoBegun = (landings: readonly string[]) => ({
   begun_landing: sql<string>`(select string_agg(distinct x, ' ') from unnest(string_to_array(concat_ws(' ', begun_landing, ${landings.join(' ')}::text), ' ')) x)`,
 })
 
-/** What the process holds by the ledger's word. */
+/** The jobs that the process holds, as the ledger has it. */
 export const jobsClaimedBy = async (db: Db, processId: number): Promise<Claim[]> => {
   const rows = await db
     .selectFrom('etl.jobs')
@@ -63,7 +63,7 @@ export const jobsClaimedBy = async (db: Db, processId: number): Promise<Claim[]>
   return rows.map((row) => ({ jobId: row.job_id, fence: row.fence, holder: processId }))
 }
 
-/** Several of them, as the table `m`. */
+/** Claims as the table `m` of a statement. */
 const claimList = (claims: readonly Claim[]): RawBuilder<unknown> => {
   const jobIds = claims.map(({ jobId }) => String(jobId))
   const fences = claims.map(({ fence }) => fence)
@@ -71,8 +71,8 @@ const claimList = (claims: readonly Claim[]): RawBuilder<unknown> => {
 }
 
 /**
- * Those of `claims` that are not the caller's any more. One that lost its holder, because this process was thought dead, and that no process took since
- * is the caller's again from here on.
+ * Returns those of `claims` that the caller has lost. A job that lost its holder because this process was declared dead, and that no process took since, is
+ * the caller's again.
  */
 export const lostJobs = async <One extends Claim>(db: Db, claims: readonly One[]): Promise<One[]> => {
   const [first] = claims
@@ -94,7 +94,7 @@ export const askNumberOf = async (db: Db, claim: Claim): Promise<string> => {
   throw new EtlError('INTERNAL', `Job ${claim.jobId} has an answer and was never asked for; please report this defect.`)
 }
 
-/** For pages that are read anew, whose answer is newer than that of the reading before. Draws a new number for the job and forgets an answer that turned out unusable; the number. Throws FENCED. */
+/** Draws a new ask number for a walk that starts over, since its answer is newer than that of the reading before, and drops an unusable answer. Returns the number. Throws FENCED. */
 export const askAnew = async (db: Db, claim: Claim): Promise<string> => {
   const row = await db
     .updateTable('etl.jobs')
@@ -111,7 +111,7 @@ export const askAnew = async (db: Db, claim: Claim): Promise<string> => {
   return row.ask_number
 }
 
-/** For pages that did not hold still in a whole run: in how many runs they did not, this one included. Throws FENCED. */
+/** Counts a run in which the pages kept changing while they were read. Returns how many such runs the job has had, this one included. Throws FENCED. */
 export const readInVain = async (db: Db, claim: Claim): Promise<number> => {
   const row = await db
     .updateTable('etl.jobs')
@@ -134,13 +134,13 @@ export interface ParkOptions extends Reason {
   /** Milliseconds from now, by the database's clock. */
   readonly notBeforeMs: number
   readonly countsAttempt: boolean
-  /** The job is left to a later run; the runs that wait for it need not. */
+  /** A later run continues the job; the runs that wait for it now stop waiting. */
   readonly final: boolean
 }
 
 /**
- * No process holds it any more: the fence grows, so that nothing of the old claim can be written. A walk without an answer was asked for in vain and is
- * a plan again; a report stays asked for.
+ * Ends the claim: the fence grows, so that the old claim can write nothing more. A walk without an answer is a plan again, without an ask number; a report
+ * stays asked for.
  */
 const unclaimed = sql`holder = null, fence = fence + 1, updated_at = clock_timestamp(),
   ask_number = case when kind = 'walk' and answer_id is null then null else ask_number end,
@@ -154,9 +154,9 @@ interface SettleOptions extends Partial<Pick<Settled, 'doneFor' | 'mayPass'>> {
 }
 
 /**
- * Call inside a transaction. A planner holds the job's lock while it has a run wait for it, and a statement that was waiting for that lock would not see
- * the new row of the list: so the lock comes first, in a statement of its own.
- * @param outcome null: the runs go on waiting
+ * Call inside a transaction. A planner holds the job's lock while it has a run wait for the job. A statement that waits for that lock would not see the
+ * run's new row: so a statement of its own takes the lock first.
+ * @param outcome null: the runs keep waiting
  */
 const settle = async (
   db: Db,
@@ -175,7 +175,7 @@ const settle = async (
   if (rows.length === 0) throw fenced(claim)
 }
 
-/** Not yet: again when its time has come. */
+/** Not yet: the job is due again after `notBeforeMs`. */
 export const parkJob = (db: Db, claim: Claim, options: ParkOptions): Promise<void> => {
   const { notBeforeMs, countsAttempt, final, code, message } = options
   const attempts = countsAttempt ? sql`attempts = attempts` : attemptBack
@@ -184,13 +184,13 @@ export const parkJob = (db: Db, claim: Claim, options: ParkOptions): Promise<voi
   return settle(db, claim, set, final ? 'waiting' : null)
 }
 
-/** Given back as if it had not been claimed. */
+/** Gives the job back as if it had not been claimed. */
 export const returnJob = (db: Db, claim: Claim): Promise<void> =>
   settle(db, claim, sql`${unclaimed}, ${attemptBack}, not_before = null, error_code = null, error_message = null`, null)
 
 /**
- * Whether the id of a submission whose answer was thought lost is on record by now: its sender came back. The job is locked from here on: an id that
- * comes later waits, and finds the job as it was settled.
+ * Whether the id of a submission whose response seemed lost is recorded by now, because its sender came back. Locks the job: a later id waits, and finds
+ * the job settled.
  */
 export const isIdKnown = async (db: Db, claim: Claim): Promise<boolean> => {
   await lockJob(db, claim)
@@ -218,7 +218,7 @@ export const failJob = stopJob('failed')
 const finished = sql`state = 'done', holder = null, fence = fence + 1, not_before = null, error_code = null, error_message = null,
   updated_at = clock_timestamp()`
 
-/** All its units are loaded, or held with the answer, or were skipped for newer ones. Units that are held are counted as they stand before this statement. */
+/** All its units are loaded, held with the answer, or skipped for newer answers. Held units are counted as they are before this statement. */
 export const finishJob = (
   db: Db,
   claim: Claim & { readonly runId: number },
@@ -226,7 +226,7 @@ export const finishJob = (
   options: Omit<SettleOptions, 'doneFor'> = {},
 ): Promise<void> => settle(db, claim, finished, outcome, { ...options, doneFor: claim.runId })
 
-/** Fetched and not begun: for others to take at once. Those that are somebody else's by now are left alone. */
+/** Gives back jobs that were claimed and not begun; any process may take them at once. Jobs that another process has by now are left alone. */
 export const giveBackJobs = async (db: Db, claims: readonly Claim[]): Promise<void> => {
   if (claims.length === 0) return
   await prepared(db)`

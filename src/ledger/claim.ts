@@ -1,4 +1,4 @@
-// Takes jobs for a process, those of one run in the order of its list, or of every run in turn: each under a new fence.
+// Claims jobs for a process, each under a new fence: those of one run in the order of its list, or those of every run in turn.
 import { type RawBuilder, sql } from 'kysely'
 import type { Box, Fingerprint, JobKind, Window, WindowSize } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
@@ -11,7 +11,7 @@ import { isRowOf, noRow, type OwnProcess } from './processes.ts'
 import { isUnserved, servingAnswer } from './serving.ts'
 import { type Claimable, isWaitedFor, mayTake } from './wait-list.ts'
 
-/** What a unit's rows come from now. */
+/** The answer that a unit's rows come from now. */
 export interface LoadedAnswer {
   readonly answerId: number
   readonly sha256: string
@@ -27,7 +27,7 @@ export interface ClaimedJob extends Claim {
   readonly pipelineId: number
   readonly pipeline: string
   readonly version: number
-  /** Those of the key that it was planned with. */
+  /** The key parameters that it was planned with. */
   readonly parameters: unknown
   readonly windowEvery: WindowSize
   readonly box: Box
@@ -39,30 +39,30 @@ export interface ClaimedJob extends Claim {
   readonly orphan: boolean
   /** Number of this try, from 1. */
   readonly attempts: number
-  /** What was said of its report's answer in the try before; null: none had come. */
+  /** Error message of the try before where the report was ready by then; else null. */
   readonly formerError: string | null
   readonly forced: boolean
   /** A person has seen its answer, and allowed it. */
   readonly released: boolean
   /** null: a report that was not asked for yet. */
   readonly askNumber: string | null
-  /** Its answer came short before and is downloaded once more: the one there is stays until another has come. */
+  /** Its answer was incomplete and is downloaded again; the one on record stays until the next has come. */
   readonly fetchesAgain: boolean
   /** Landings of the pages of a walk that was stopped, the newest first. */
   readonly begun: readonly string[]
-  /** Why nothing may be bought in the name of this warehouse; null: it may. */
+  /** Why this warehouse may buy nothing; null: it may. */
   readonly mayNotBuy: string | null
-  /** Landed and not loaded, or not wholly. */
+  /** An answer that has landed and is not loaded, or not wholly. */
   readonly answer: { readonly answerId: number; readonly landing: string } | null
-  /** What its one unit has its rows from now; of several units it is left to who needs it. */
+  /** The answer that its only unit is loaded from; null also where it has several units, which are read when needed. */
   readonly loaded: LoadedAnswer | null
   readonly account: string
 }
 
-/** Who takes jobs, and of which list. */
+/** Which process claims jobs, and from which list. */
 interface ClaimOptions {
   readonly process: OwnProcess
-  /** null: for every living run in turn, then what was asked for without a waiting run. */
+  /** null: from the list of every live run in turn, then orphans. */
   readonly runId: number | null
   readonly claimable: Claimable
   readonly count: number
@@ -70,7 +70,7 @@ interface ClaimOptions {
   readonly cursor?: ClaimCursor
 }
 
-/** Jobs that are due (polls, downloads, tries again) come before those not begun; a run's list goes strictly by priority. None: nothing can be taken now. */
+/** Due jobs (polls, downloads, retries) come before jobs not begun; a run's list goes strictly by priority. Empty: nothing can be claimed now. */
 export const claimJobs = async (db: Db, options: ClaimOptions): Promise<ClaimedJob[]> => {
   const { runId, count, claimable, cursor = createCursor() } = options
   if (claimable.load.length + claimable.fetch.length === 0 || count <= 0) return []
@@ -78,7 +78,7 @@ export const claimJobs = async (db: Db, options: ClaimOptions): Promise<ClaimedJ
   const taken: ClaimedJob[] = []
   for (const [index, id] of cursor.turn(await livingRuns(db)).entries()) {
     if (taken.length >= count) break
-    // Every run gets its share before any gets what is left.
+    // The first run in turn gets half; each later one may take all that is left.
     const share = index === 0 ? Math.ceil(count / 2) : count - taken.length
     taken.push(...(await claimOfRun(db, options, id, share, cursor.of(id))))
   }
@@ -122,15 +122,15 @@ const pipelinesOf = ({ load, fetch }: Claimable): RawBuilder<unknown> =>
 const lives = (runId: number): RawBuilder<boolean> =>
   sql<boolean>`exists (select from etl.runs r where r.run_id = ${runId}::bigint and r.state = 'running' and r.cancel_requested_at is null)`
 
-/** A moment that an index can be asked for: a clock that is read for each row could not. */
+/** A subselect is read once, so that an index serves the comparison; PostgreSQL would read a plain clock for each row. */
 const now = sql`(select clock_timestamp())`
 
 const isOf = (runId: number, { processId }: OwnProcess): RawBuilder<unknown> =>
   sql`(select r.process_id = ${processId} from etl.runs r where r.run_id = ${runId}::bigint)`
 
-// Below a limit is part of the text: so the server knows that the plan it has kept is good for every claim. To plan anew takes longer than to claim.
+// Limits below are part of the text, so that PostgreSQL keeps one plan for every claim: planning takes longer than claiming.
 
-/** By what is due, not by the run's list: that one may be long and nearly all of it not begun. */
+/** Searches by what is due, not by the run's list: that list may be long and nearly all of it not begun. */
 const dueJobs = ({ claimable, process }: ClaimOptions, runId: number, count: number): RawBuilder<unknown> => sql`
   select j.job_id, ${runId}::bigint as run_id, false as orphan, 0 as priority from etl.jobs j
   where ${pipelinesOf(claimable)} and j.state = 'open' and j.holder is null and j.not_before is not null and j.not_before <= ${now}
@@ -138,7 +138,7 @@ const dueJobs = ({ claimable, process }: ClaimOptions, runId: number, count: num
     and (select true from etl.run_jobs w where w.run_id = ${runId}::bigint and w.job_id = j.job_id and w.outcome is null)
   order by j.not_before limit ${sql.lit(count)} for update of j skip locked`
 
-/** From the place in the list on. The lock within keeps the planner from reading all ready jobs of everybody first. */
+/** The run's list after the given place. The lock inside keeps PostgreSQL's planner from reading the ready jobs of all runs first. */
 const listedJobs = ({ claimable, process }: ClaimOptions, runId: number, count: number, after: Place): RawBuilder<unknown> => sql`
   select j.job_id, ${runId}::bigint as run_id, false as orphan, w.priority from etl.run_jobs w cross join lateral (
     select j.job_id from etl.jobs j where j.job_id = w.job_id and j.state = 'open' and j.holder is null and j.not_before is null
@@ -155,7 +155,7 @@ const orphanJobs = ({ claimable }: ClaimOptions, count: number): RawBuilder<unkn
 
 type PlacedJob = ClaimedJob & { readonly place: Place }
 
-/** What is a field of the claimed job has its name. */
+/** A column that is a field of the claimed job has the field's name. */
 type ClaimedRow = Omit<PlacedJob, 'box'> &
   Row<'etl.pipelines', 'dimensions'> & { readonly window: Window; readonly slices: readonly (readonly string[])[] | null }
 
@@ -164,7 +164,7 @@ const servedAnswer = sql`
         join etl.answers a on a.answer_id = ${servingAnswer}
       where j.job_id = p.job_id and j.answer_id is null and j.report_state is null`
 
-/** Locks, takes and reads in one statement. A walk is asked for anew by the process that takes it, with a number of its own. */
+/** Locks, claims and reads in one statement. A walk without an answer gets a new ask number with each claim. */
 const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknown>): Promise<PlacedJob[]> => {
   const rows = await prepared<ClaimedRow>(db)`
     with picked as (${picked}), claimed as (

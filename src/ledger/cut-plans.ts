@@ -1,4 +1,4 @@
-// A plan that loses some of its units to a purchase that a restored ledger takes up: the others stay planned as they were.
+// Splits a plan that loses units to a purchase which a restored ledger takes up: its other units stay planned as they were.
 import type { Selectable } from 'kysely'
 import { windowsBetween } from '../core/window.ts'
 import type { WindowSize } from '../core/types.ts'
@@ -11,8 +11,8 @@ import { halvesOfSlices, sliceValues } from './slices.ts'
 import { setJob } from './transitions.ts'
 
 /**
- * Of the jobs those that were only planned, approved or not, at hand or not, would buy the units they lost once more. Parts take their place, with their approval, their priority
- * and who waits for them: units of a range that a person named, no night would plan anew.
+ * Replaces those of the jobs that are only planned, approved or not, held by a process or not: they would buy the units they lost once more. Parts take their place, with their
+ * approval, priority and waiting runs: no night would plan units again that only a person's range wanted.
  */
 export const cutPlans = async (
   trx: Db,
@@ -31,7 +31,7 @@ export const cutPlans = async (
   for (const plan of plans) {
     const { job_id: jobId, fence, holder, state, error_code, error_message } = plan
     const parts = await partsOf(trx, plan, windowEvery)
-    // What waits for a person is cut as what does not, and its parts wait again.
+    // A job that waits for a person is split as an open one, and its parts wait again.
     await setJob(trx, jobId, { state: 'open' })
     const made = await replaceJob(trx, { jobId, fence, holder: holder ?? 0 }, parts)
     if (state === 'held') for (const part of made) await setJob(trx, part, { state, error_code, error_message })
@@ -39,7 +39,7 @@ export const cutPlans = async (
   if (plans.length > 0) await countApproval(trx, pipelineId)
 }
 
-/** All of the job, in boxes of which every unit counts on it, or none does: windows alike in that stay together. */
+/** The whole job in boxes in which every unit still points at it, or none does; consecutive windows with the same units stay together. */
 const partsOf = async (trx: Db, plan: Selectable<JobsTable>, every: WindowSize): Promise<readonly JobPart[]> => {
   const { job_id: jobId, window_from: from, window_to: to, served_by: server } = plan
   const rows = await query<Row<'etl.units', 'window_from'> & Lists<Numbers<'slices'>>>(trx)`
@@ -57,7 +57,7 @@ const partsOf = async (trx: Db, plan: Selectable<JobsTable>, every: WindowSize):
   return spans.flatMap(({ kept, ...window }) => alike(values, new Set(kept)).map((sliceIds) => ({ sliceIds, window, servedBy })))
 }
 
-/** The slices, cut until each part holds none but those that are kept, or none of them. */
+/** The slices, split until each part has only kept slices, or none of them. */
 const alike = (slices: ReadonlyMap<number, readonly string[]>, kept: ReadonlySet<number>): readonly (readonly number[])[] => {
   const count = [...slices.keys()].filter((id) => kept.has(id)).length
   if (count === 0 || count === slices.size) return [[...slices.keys()]]

@@ -1,4 +1,4 @@
-// What data points of a dataset are, as far as its answers have shown: narrowed by answers that agree, never widened; and reports that wait for that.
+// Which readings of "data points" fit a dataset, by its answers: answers that agree narrow them, nothing widens them. And reports that wait for that.
 import { sql, type UpdateObject } from 'kysely'
 import type { DataPointReading } from '../core/data-point-counts.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
@@ -11,7 +11,7 @@ import { openAgain, reportTransitions } from './transitions.ts'
 /** Whose count is read. */
 type CountedDataset = Texts<'account' | 'dataset'>
 
-/** Those that are not ruled out; null: no answer of the dataset has agreed with its count yet. */
+/** The readings that are not ruled out; null: no answer of the dataset has agreed with its count yet. */
 export const knownReadings = async (
   db: Db,
   { account, dataset }: CountedDataset,
@@ -24,7 +24,7 @@ export const knownReadings = async (
   return row?.readings ?? null
 }
 
-/** The answer agrees by these readings and no other. False, with nothing written: another answer, judged meanwhile, has ruled all of them out. */
+/** Keeps only the readings by which the answer agrees. False, with nothing written: another answer, judged meanwhile, has ruled all of them out. */
 export const narrowReadings = async (
   db: Db,
   { account, dataset }: CountedDataset,
@@ -44,10 +44,10 @@ export const narrowReadings = async (
 }
 
 /**
- * Held reports of the pipeline are judged once more where the definition, or what is known of the dataset, has changed since: what was in doubt may be
- * settled now. So they are where another job bought the report and it has become whole. Those that came short are downloaded again, which is free, until they
- * are whole: nothing else of them is open. Locks the pipeline.
- * @param span what the run is about; others are left to a run of their own
+ * Judges held reports of the pipeline again where the definition, or what is known of the dataset, has changed since: the doubt may be settled. Also where
+ * another job bought the report and it has become complete. Reports that came short are downloaded again, which is free, until they are complete. Locks
+ * the pipeline.
+ * @param span windows of the run: only their reports are downloaded again
  */
 export const judgeHeldAgain = async (
   trx: Db,

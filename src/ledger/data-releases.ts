@@ -1,4 +1,4 @@
-// What wakes runs, on record: releases of data, each new day once, the subscriptions that tell of them, and ticks of schedules, each taken by one process.
+// Records what starts runs: releases of data, each new day once, the subscriptions that announce them, and ticks of schedules, each claimed by one process.
 import { sql, type UpdateObject } from 'kysely'
 import type { Release, ReleasedData } from '../core/release-month.ts'
 import { lockByName } from '../db/named-lock.ts'
@@ -12,10 +12,10 @@ interface HeardRelease extends Release {
   readonly heardBy: 'message' | 'poll'
 }
 
-/** `new`: it wakes a run. `first`: nothing was known before, nor since when it is there. `known`: it, or a newer one, is on record. */
+/** `new`: it starts a run. `first`: a poll found it and no release was known before, so it may be old. `known`: it, or a newer one, is recorded. */
 export type Heard = 'new' | 'first' | 'known'
 
-/** Puts it on record. In one transaction: of two processes that hear of it at once one finds it known. */
+/** Records the release, in one transaction: of two processes that hear of it at once, one finds it known. */
 export const recordRelease = (db: Db, { account, every, availableTo, heardBy }: HeardRelease): Promise<Heard> =>
   db.transaction().execute(async (trx) => {
     await lockByName(trx, `releases of ${account}`)
@@ -30,7 +30,7 @@ export const recordRelease = (db: Db, { account, every, availableTo, heardBy }: 
     return wakes ? 'new' : 'first'
   })
 
-/** What only polls have said, and the newest one does not say any more, was a mistake of the service. */
+/** Deletes releases that only polls reported and the newest poll no longer reports: the service was wrong. */
 const takeBack = async (trx: Db, account: string, every: ReleasedData, availableTo: string): Promise<void> => {
   await trx
     .deleteFrom('etl.releases')
@@ -39,12 +39,12 @@ const takeBack = async (trx: Db, account: string, every: ReleasedData, available
     .execute()
 }
 
-/** The ticks it wakes bear it, to the millisecond: no two of an account are the same. */
+/** Ticks of a release carry its moment, to the millisecond: so no two releases of an account have the same. */
 const nextMoment = (account: string) =>
   sql<string>`greatest(date_trunc('milliseconds', clock_timestamp()),
     (select max(r.heard_at) + interval '1 millisecond' from etl.releases r where r.account = ${account}))`
 
-/** The turn that a test message takes: any server may answer the service, this warehouse alone has it on record. */
+/** The lock (see `takeTurn`) that a test message takes: any server may answer the service, but only this warehouse records the message. */
 export const testTurn = (account: string): string => `test message to ${account}`
 
 /** When the last test message came in; null: none ever did. */
@@ -61,7 +61,7 @@ const heard = (db: Db) =>
     .select(['account', 'every', 'available_to as availableTo'])
     .select(sql<number>`floor(extract(epoch from heard_at) * 1000)::float8`.as('heardMs'))
 
-/** null: nothing is known. A day later than tomorrow cannot have been published. */
+/** null: none is known. A day later than tomorrow cannot be published yet and is ignored. */
 export const newestRelease = async (db: Db, account: string, every: ReleasedData) =>
   (await heard(db)
     .where((eb) => eb.and({ account, every }))
@@ -105,10 +105,10 @@ export const forgetSubscription = async (db: Db, account: string, every: Release
   await db.deleteFrom('etl.subscriptions').where('account', '=', account).where('every', '=', every).execute()
 }
 
-/** So long lies between two polls of a report that messages bring forward: repeated ones cost no more than that. */
+/** Least time between two polls of a report that messages hasten: repeated messages cause no more polls. */
 const betweenLooks = sql`interval '2 seconds'`
 
-/** The next poll of a report that is being made comes now. `held`: it is being polled at this moment. `other`: there is no such job, or it waits for nothing. */
+/** Makes the next poll of a report due now. `held`: a process holds the job, and polls it. `other`: there is no such job, or it awaits no report. */
 export const hastenPoll = async (db: Db, jobId: number): Promise<'hastened' | 'held' | 'other'> => {
   const soon = sql<string>`greatest(clock_timestamp(), updated_at + ${betweenLooks})`
   const rows = await db
@@ -133,15 +133,15 @@ interface TickClaim extends Texts<'pipeline' | 'owner'>, Numbers<'dueMs'> {
   readonly kind: 'on time' | 'caught up' | 'skipped' | 'released'
 }
 
-/** So often one tick is begun: a night that takes its process with it each time (out of memory, say) waits for the next tick. */
+/** How often one tick is started: a night that kills its process each time (out of memory, say) waits for the next tick. */
 const mostBegun = 10
 
-/** Whether so many runs of the tick were killed: one that was only stopped has its summary, and one that a database left alone has its process. */
+/** Whether so many runs of the tick were killed. A run that was only stopped has its summary; a run that lost its database still has its process. */
 const isGivenUp = sql<boolean>`((select count(*) from etl.runs r join etl.processes p on p.process_id = r.process_id and p.ended_at is not null
   where r.command = 'schedule' and r.state in ('running', 'interrupted') and r.summary is null
   and r.arguments ->> 'pipeline' = etl.ticks.pipeline and (r.arguments ->> 'due_at')::timestamptz = etl.ticks.due_at) >= ${mostBegun})`
 
-/** Its process let go of it before its run was over, and no person ended that: whoever takes it plans what is due then. A skipped one has no run. @param idle see `isAtWork` */
+/** Its process ended before its run did, and no person cancelled the run: the process that takes the tick plans what is due then. A skipped tick has no run. @param idle see `isAtWork` */
 const isLost = (idle: string | null) => sql<boolean>`(${isLetGo(idle)} and not ${isGivenUp})`
 
 const isLetGo = (idle: string | null) => sql<boolean>`(etl.ticks.finished_at is null and etl.ticks.kind <> 'skipped'
@@ -149,11 +149,11 @@ const isLetGo = (idle: string | null) => sql<boolean>`(etl.ticks.finished_at is 
   and exists (select from etl.processes p where p.name = etl.ticks.claimed_by
     and (p.ended_at is not null or p.name = ${idle} and etl.ticks.run_id is null)))`
 
-/** @param idle the process that asks, where it works on no tick of the pipeline: the answer to a claim of its own may have been lost. null: it does */
+/** A live process works on the tick. @param idle the asking process, if it works on no tick of the pipeline: the response to its own claim may have been lost. null: it works on one */
 const isAtWork = (idle: string | null) => sql<boolean>`(etl.ticks.finished_at is null and exists (select from etl.processes p
   where p.name = etl.ticks.claimed_by and p.ended_at is null and p.name is distinct from ${idle}))`
 
-/** Takes the tick, which is free or lost. Under the lock of `lockTicks`, in the transaction that found it so. */
+/** Claims the tick. Call under the lock of `lockTicks`, in the transaction that found the tick free or lost. */
 export const claimTick = async (db: Db, { pipeline, dueMs, owner, kind }: TickClaim): Promise<void> => {
   await db
     .insertInto('etl.ticks')
@@ -164,12 +164,12 @@ export const claimTick = async (db: Db, { pipeline, dueMs, owner, kind }: TickCl
     .execute()
 }
 
-/** Of all processes one decides at a time what is next for the pipeline. */
+/** One process at a time decides the next tick of the pipeline. */
 export const lockTicks = (trx: Db, pipeline: string): Promise<void> => lockByName(trx, `ticks of ${pipeline}`)
 
 type Tick = Pick<TickClaim, 'pipeline' | 'dueMs' | 'owner'>
 
-/** A process that was thought dead changes no tick that another has taken since. */
+/** A process that was declared dead changes no tick that another process has claimed since. */
 const setTick = async (db: Db, { pipeline, dueMs, owner }: Tick, change: UpdateObject<Tables, 'etl.ticks'>): Promise<void> => {
   await db
     .updateTable('etl.ticks')
@@ -178,12 +178,12 @@ const setTick = async (db: Db, { pipeline, dueMs, owner }: Tick, change: UpdateO
     .execute()
 }
 
-/** What is due is planned, as work of that run; null: that run came to nothing, and the tick is to be taken anew. */
+/** What is due is planned in that run; null: the run came to nothing, and the tick is to be claimed again. */
 export const planTick = (db: Db, tick: Tick, runId: number | null): Promise<void> => setTick(db, tick, { run_id: runId })
 
 export const finishTick = (db: Db, tick: Tick): Promise<void> => setTick(db, tick, { finished_at: databaseNow })
 
-/** When the pipeline last ticked, or null when it never has: a tick that is lost did not, nor did those that were skipped for it. Where there is no other, right before the first. */
+/** When the pipeline last ticked; null: never. A lost tick does not count, nor those skipped for it. Where no other is left: right before the first tick. */
 export const lastTickMs = async (db: Db, pipeline: string, idle: string | null = null): Promise<number | null> => {
   const ticks = db.selectFrom('etl.ticks as s').where('s.pipeline', '=', pipeline)
   const isForLost = sql<boolean>`(select ${isLost(idle)} from etl.ticks where pipeline = s.pipeline and due_at <= s.due_at and kind <> 'skipped'
@@ -194,7 +194,7 @@ export const lastTickMs = async (db: Db, pipeline: string, idle: string | null =
   return at === null ? null : Date.parse(at)
 }
 
-/** When the newest tick was due where it was begun so often that it is not begun again; null: it was not. */
+/** When the newest tick was due, where it was started so often that it is given up; else null. */
 export const givenUpMs = async (db: Db, pipeline: string): Promise<number | null> => {
   const ticks = db.selectFrom('etl.ticks').where('pipeline', '=', pipeline).where('kind', '<>', 'skipped')
   const newest = await ticks
@@ -205,7 +205,7 @@ export const givenUpMs = async (db: Db, pipeline: string): Promise<number | null
   return newest?.is_given_up === true ? Date.parse(newest.due_at) : null
 }
 
-/** When the newest `millrace run` of all that is due of the pipeline began that came to its end; null: there is none. */
+/** When the newest `millrace run` of all that is due of the pipeline began, among those that reached their end; null: there is none. */
 export const lastRunMs = async (db: Db, pipeline: string): Promise<number | null> => {
   const { at } = await db
     .selectFrom('etl.runs')
@@ -220,7 +220,7 @@ export const lastRunMs = async (db: Db, pipeline: string): Promise<number | null
   return at === null ? null : Date.parse(at)
 }
 
-/** The newest tick that was taken for a run: when it was taken and over, and whether a process is still at work on it. null: there is none. */
+/** The newest tick that was not skipped: when it was claimed and finished, and whether a live process works on it. null: there is none. */
 export const newestRunTick = async (db: Db, pipeline: string, idle: string | null) =>
   (await db
     .selectFrom('etl.ticks')

@@ -1,4 +1,4 @@
-// Causes that people hear of, raised and ended, and each message on its way: marked, sent outside any transaction, and what became of it is written down.
+// Notifications of causes, raised and resolved, and the deliveries of each message: marked, sent outside any transaction, then the outcome is recorded.
 import { type RawBuilder, sql } from 'kysely'
 import { type AlarmKind, type Cause, kindsWithoutEnd, type Severity, severityOf } from '../core/alarm.ts'
 import { lockByName } from '../db/named-lock.ts'
@@ -11,7 +11,7 @@ export interface ReceiverTraits {
   readonly name: string
   /** People: causes of one kind and grouping come in one message. A machine gets each by itself. */
   readonly grouped: boolean
-  /** It tells a repetition by its id, so that a message of unknown fate may be sent again. */
+  /** It recognises a repeated message by its id, so that a message of unknown fate may be sent again. */
   readonly repeatable: boolean
 }
 
@@ -30,9 +30,9 @@ export interface Telling {
 
 /** How a message leaves. */
 export interface Sending {
-  /** Milliseconds a message so severe waits for the receiver, in quiet hours; 0: it goes now. */
+  /** Milliseconds that a message of this severity waits for the receiver's quiet hours to end; 0: it is sent now. */
   readonly waitMs: (target: string, severity: Severity) => number
-  /** null: it was taken; else why not. */
+  /** null: the receiver accepted it; else why not. */
   readonly send: (telling: Telling) => Promise<string | null>
 }
 
@@ -40,12 +40,12 @@ const mostAttempts = 12
 /** Causes named in one message. */
 const mostInOne = 50
 
-/** A receiver that has taken so long in one pass without accepting anything waits for the next pass; shorter than one timeout. */
+/** A receiver whose failed sends took so long in one pass waits for the next pass; shorter than one timeout. */
 const patienceMs = 5_000
 
 /**
- * One pass: sends what is due until nothing is, or `goesOn` says no. A receiver that does not answer holds nothing back: neither the other receivers nor
- * the run that sends. @param nowMs measures how long a receiver takes
+ * One pass: sends what is due until nothing is, or `goesOn` says no. A receiver that does not answer delays neither the other receivers nor the run that
+ * sends. @param nowMs measures how long a receiver takes
  */
 export const deliverDue = async (
   db: Db,
@@ -66,8 +66,8 @@ export const deliverDue = async (
 }
 
 /**
- * Sends the next message that is due, or puts it off; false when none is due. Only for the one process that may send (see takeLease): the mark of
- * another one is that of a sender that ended in the middle.
+ * Sends the next message that is due, or puts it off; false: none is due. Only for the one process that may send (see takeLease): then the mark of another
+ * process means that it ended while it sent.
  */
 export const deliverNext = async (db: Db, receivers: readonly ReceiverTraits[], sending: Sending): Promise<boolean> => {
   const taken = await takeNext(db, receivers, sending)
@@ -77,7 +77,7 @@ export const deliverNext = async (db: Db, receivers: readonly ReceiverTraits[], 
   return true
 }
 
-/** What senders left behind that ended in the middle: sent again where the receiver tells a repetition, else never. */
+/** Settles messages whose sender ended while it sent: sent again where the receiver recognises a repetition, else never. */
 export const settleLeftBehind = async (db: Db, receivers: readonly ReceiverTraits[]): Promise<void> => {
   const repeatable = receivers.filter((one) => one.repeatable).map(({ name }) => name)
   await query(db)`update etl.deliveries set sending_at = null,
@@ -88,7 +88,7 @@ export const settleLeftBehind = async (db: Db, receivers: readonly ReceiverTrait
 
 type DueRow = Told & Row<'etl.deliveries', 'target' | 'event'> & Row<'etl.notifications', 'grouping'>
 
-/** Due deliveries, oldest first; the end of something waits until its beginning is out. */
+/** Due deliveries, oldest first. A `resolved` message waits until its `raised` message has an outcome. */
 const dueRows = (db: Db, targets: readonly string[], condition: RawBuilder<unknown>, most: number) =>
   query<DueRow>(db)`
     select x.notification_id::float8 as "notificationId", x.target, x.event, n.kind, n.severity, n.grouping, n.pipeline, n.message, n.changed,
@@ -140,16 +140,16 @@ const settle = async (db: Db, telling: Telling, problem: string | null): Promise
     .execute()
 }
 
-/** Kinds of which the ledger alone knows nothing. */
+/** Kinds that only definitions show: the ledger alone does not know them. */
 const byDefinition: AlarmKind[] = ['late', 'due', 'quota']
 
-/** Who is to hear of a cause. */
+/** The targets of a cause. */
 type TargetsOf = (cause: Cause) => readonly string[]
 
 /**
- * Opens a notification for each cause without one, brings open ones up to date, ends those whose cause is gone, and queues both for those they are
- * routed to. One transaction. @param known every target there is: one that is gone gets nothing more
- * @param judged pipelines whose definitions are at hand; null: all there are. Causes that only a definition shows are not ended for others
+ * Opens a notification for each cause without one, updates open ones, resolves those whose cause is gone, and queues messages for their targets. One
+ * transaction. @param known every target there is: a removed one gets nothing more
+ * @param judged pipelines whose definitions are loaded; null: all. Causes that only a definition shows are not resolved for other pipelines
  */
 export const syncNotifications = (
   db: Db,
@@ -165,7 +165,7 @@ export const syncNotifications = (
       where resolved_at is null and not (cause = any(${causes.map(({ cause }) => cause)}::text[]))
         and (${judged === null} or pipeline is null or not (kind = any(${byDefinition}::text[])) or pipeline = any(${[...(judged ?? [])]}::text[]))`
     const pairs = causes.flatMap((cause) => targetsOf(cause).map((target) => ({ cause: cause.cause, target })))
-    // A target that is new hears nothing of what ended before it.
+    // A new target gets no message about causes that ended before it.
     await query(trx)`insert into etl.deliveries (notification_id, target, event)
       select n.notification_id, t.target, 'raised' from unnest(${pairs.map(({ cause }) => cause)}::text[], ${pairs.map(({ target }) => target)}::text[]) as t (cause, target)
         join etl.notifications n on n.cause = t.cause and n.resolved_at is null
@@ -180,7 +180,7 @@ export const syncNotifications = (
 
 const open = async (trx: Db, cause: Cause): Promise<void> => {
   const { kind, pipeline, grouping = null, message, changed = null, nextStep = null } = cause
-  // What was sent stays as it was sent.
+  // A message that was sent, or is being sent, keeps its text.
   const untold = sql`not exists (select from etl.deliveries d where d.notification_id = etl.notifications.notification_id
     and (d.attempts > 0 or d.sending_at is not null or d.outcome is not null))`
   await query(trx)`insert into etl.notifications (cause, kind, severity, grouping, pipeline, message, changed, next_step, details)
@@ -191,7 +191,7 @@ const open = async (trx: Db, cause: Cause): Promise<void> => {
       where etl.notifications.details is distinct from excluded.details`
 }
 
-/** What was over before it was told is no news, nor is the end of what was never told. */
+/** A cause that ended before its message was sent needs no message, nor does the end of a cause that was never sent. */
 const dropOver = async (trx: Db): Promise<void> => {
   await query(trx)`update etl.deliveries d set outcome = 'not needed' from etl.notifications n
     where n.notification_id = d.notification_id and n.resolved_at is not null and d.event = 'raised' and d.outcome is null

@@ -1,4 +1,4 @@
-// What a person did from outside a run: one line in etl.events, in the transaction that did it.
+// Events for people: what a person or a process did outside a job, one row in etl.events in the transaction that did it.
 import type { Db } from '../db/tables.ts'
 import type { Numbers, Texts } from '../db/typed-row.ts'
 

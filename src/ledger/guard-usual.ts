@@ -1,4 +1,4 @@
-// What a night is judged by: what the pipeline holds already, what nights of its account cost of late, and what one of its reports costs.
+// What a night is judged by: what the pipeline has loaded already, what nights of its account have cost lately, and what one of its reports costs.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import { type Flags, type Lists, type Maybe, queryOne, type Texts } from '../db/typed-row.ts'
@@ -10,15 +10,15 @@ export type WantedBy = Selectable<JobsTable>['wanted_by']
 
 /** How cells that were never asked for are told apart: see askReasons in candidates.ts. */
 export interface UsualRule {
-  /** The pipeline holds another version or other key parameters, and nothing of these. */
+  /** Another version of the pipeline, or other key parameters, has answers, and this one has loaded nothing. */
   readonly isNewVersion: boolean
-  /** The newest windows that hold anything; a value that is loaded in one of them is held. */
+  /** The newest windows with loaded units. A value that is loaded in one of them is held, not new. */
   readonly heldWindows: readonly IsoDate[]
-  /** First day of the oldest window that is no older month, unless a night was for an older one of the value. */
+  /** First day of the oldest window that is no `older month`; earlier ones are, unless a night has asked for the value from there on. */
   readonly recentFrom: IsoDate
 }
 
-/** Windows in which a value is searched for: one alone may lack it for a night. */
+/** How many windows are searched for a value: a single one may lack it for a night. */
 const mostHeldWindows = 3
 
 /** @param recentFrom first day of the look-back, or of the window before the newest published one where there is none */
@@ -33,16 +33,16 @@ export const usualRule = async (db: Db, pipelineId: number, recentFrom: IsoDate)
   return { isNewVersion: held === null && other, heldWindows: held ?? [], recentFrom }
 }
 
-/** Whether slice `s` is held: loaded in one of the newest windows, or of the first lists there were. */
+/** Slice `s` is held, not new: it is loaded in one of the newest windows, or was in the first lists. */
 export const isHeldSlice = (pipelineId: number, { heldWindows }: UsualRule): RawBuilder<boolean> =>
   sql<boolean>`(s.wanted_since <= 1 or exists (select from etl.units h where h.pipeline_id = ${pipelineId}
     and h.window_from = any(${[...heldWindows]}::date[]) and h.slice_id = s.slice_id and h.answer_id is not null))`
 
 /** Credits of purchases that no person asked for. */
 export interface Unasked {
-  /** Of the most expensive day (UTC) of late, as usual; 0 where nights bought nothing. */
+  /** Usual purchases of the most expensive recent day (UTC); 0 where nights bought nothing. */
   readonly dearest: number
-  /** Of the last 24 hours, bought or planned by a run that is at work: as usual, and beyond it. */
+  /** Of the last 24 hours, bought, or planned by a run at work: usual purchases, and those beyond. */
   readonly usual: number
   readonly beyond: number
 }
@@ -54,14 +54,14 @@ export interface PastNights {
   readonly account: Unasked
   /** Credits of ranges of the pipeline that people named in the last 24 hours. */
   readonly named: number
-  /** Mean credits of the newest reports that nights wanted by themselves, 0 where only others were bought; null: none was. */
+  /** Mean credits of the newest reports that nights wanted by themselves; 0: only others were bought; null: no report was. */
   readonly report: number | null
 }
 
 /** A release comes once a month: 35 days hold one in any case. */
 const nightsLast = sql`interval '35 days'`
 
-/** A night is not counted against the next, which begins at the same time of the day, or an hour earlier where clocks change. */
+/** Less than a day, so that a night does not count against the next one, which may begin an hour earlier where clocks change. */
 const nightsApart = sql`interval '22 hours'`
 
 /** Credits of a purchase `j`: as the service named them, else as estimated, else 1 a unit; 0 where nothing was bought. */
@@ -69,8 +69,8 @@ const creditsOf = sql<number>`case when j.used_quota is not null then j.used_quo
   when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, j.cells) else 0 end`
 
 /**
- * Over every version of the pipeline, reports and pages alike. Only what nights wanted by themselves counts, whatever run bought it in the end: neither
- * what a person named, forced or approved. The usual does not grow by what was beyond it.
+ * Over every version of the pipeline, reports and pages alike. Only purchases that nights wanted by themselves count, whatever run bought them, and none
+ * that a person named, forced or approved. So purchases beyond the usual do not raise the usual.
  */
 export const pastNights = (db: Db, { pipeline, account }: { pipeline: string; account: string }): Promise<PastNights> => {
   const isOwn = sql<boolean>`p.pipeline = ${pipeline}`

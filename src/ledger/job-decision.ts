@@ -1,4 +1,4 @@
-// What the job that a unit has means for a planner, and what `--force` takes as asked for already.
+// What a unit's job means for a planner, and what a resumed `--force` need not ask for again.
 import { type RawBuilder, sql } from 'kysely'
 import type { JobKind } from '../core/types.ts'
 import { ended, isWaitedFor, live } from './wait-list.ts'
@@ -7,19 +7,19 @@ import { ended, isWaitedFor, live } from './wait-list.ts'
 export interface Policy {
   readonly kind: JobKind
   readonly force: boolean
-  /** With force: what such a run has asked for since, before it was stopped, is not asked for once more. Default: nothing. */
+  /** With force: what the stopped forced run has asked for since then is not asked for again. Default: nothing. */
   readonly taken?: TakenAnew | undefined
   /** With force: the ask number at which the run began; what another version asked for since serves this one. null: it is only previewed. */
   readonly begunAt?: string | null
   /** Submissions whose answer was lost may be sent again. */
   readonly resubmitUncertain: boolean
-  /** Reports that the service could not make may be bought again; so does force. */
+  /** Reports that the service could not make may be bought again; --force does so anyway. */
   readonly resubmitFailed: boolean
 }
 
 /** What a forced run that did not finish has asked for. */
 interface TakenAnew {
-  /** The ask number at which it began: clocks are set back. */
+  /** The ask number at which it began; no time, since clocks may be set back. */
   readonly since: string
   /** What is asked, and by which metrics: an answer to another question does not count. */
   readonly asks: string
@@ -29,14 +29,14 @@ interface TakenAnew {
 /** What becomes of a unit in planning. */
 export type Decision = 'ask' | 'join' | 'held' | 'not-published' | 'done'
 
-/** Holds that end by themselves: the service may have credits again, the answer may hold still by now. */
+/** Codes of holds that end by themselves: the service may have credits again, or its pages may be stable by now. */
 export const passing = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE', 'WAREHOUSE_COPY')`
 
-/** What the job `j` that a unit has means for it; null: it is over. A walk is begun anew under the same job; what was bought is used. */
+/** What a unit's job `j` means for it; null: the job is over. A walk starts again under the same job; what was bought is used. */
 export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFailed }: Policy): RawBuilder<Decision | null> => {
   const again = (allowed: boolean, otherwise: string): RawBuilder<unknown> => sql.lit(allowed ? 'ask' : otherwise)
   const mayBuy = force || resubmitFailed
-  // A forced one that no run waits for any more is what an interrupted command had begun; another process may still work on what was asked for since.
+  // An interrupted command left a forced job that no run waits for: it is joined. So is a job asked for since the stopped run began: another process may still work on it.
   const isRecent = taken === undefined ? sql`` : sql`or j.ask_number > ${taken.since}::bigint and j.reason <> 'renumbered'`
   const open = force
     ? sql`case when j.ask_number is null or j.forced and not ${isWaitedFor(sql`j.job_id`)} ${isRecent} then 'join' else 'ask' end`
@@ -59,22 +59,22 @@ export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFai
 }
 
 /**
- * A walk `j` that a person took back, of a unit that has an answer: its pages are for who forces it again, and no reason to ask. One without is asked for
- * anyway, and goes on; so is one that a night wanted, which has seen that the unit was restated.
+ * A person cancelled walk `j` of a loaded unit: its pages serve the next --force, and are no reason to ask. A unit without an answer is asked for anyway, and
+ * continues; so does a walk that a night wanted, since that night saw that the unit was restated.
  */
 export const isTakenBack = ({ force }: Policy, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`(${sql.lit(!force)} and j.state = 'failed' and j.error_code = 'CANCELLED' and j.wanted_by <> 'night' and (${isLoaded}))`
 
-/** Job `j` of a unit that has no answer was to load what another version had bought, whose bytes are lost: that one may have another answer by now. Until it does nothing is asked for. */
+/** Job `j` of an unloaded unit was to load another version's answer, whose bytes are lost. That version may get another answer; until then nothing is asked for. */
 export const isLostLoan = (pipelineId: number, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`(j.state = 'failed' and j.error_code = 'LANDING_MISSING' and not (${isLoaded})
     and exists (select from etl.answers a where a.answer_id = j.answer_id and a.pipeline_id <> ${pipelineId}))`
 
-/** Loaded unit `u` has an answer to the same question from such a run. */
+/** Loaded unit `u` has an answer to the same question that the stopped forced run asked for. */
 export const isTakenAnew = ({ since, asks, metrics }: TakenAnew): RawBuilder<boolean> =>
   sql<boolean>`exists (select from etl.answers t where t.answer_id = u.answer_id and ${isSince(since)}
     and t.asks = ${asks} and t.metrics @> ${[...metrics]}::text[])`
 
-/** Answer `t`. Of one that another ledger had bought, and whose number was taken here, the new number says nothing. */
+/** Answer `t` was asked for after that number. Not a renumbered one, which another ledger had bought: its new number says nothing. */
 export const isSince = (since: string | RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`t.ask_number > ${since}::bigint and not exists (select from etl.jobs f where f.job_id = t.job_id and f.reason = 'renumbered')`

@@ -1,4 +1,4 @@
-// The units that an answer is for, as a load gets them: read once before its rows, locked and told apart after them.
+// The units that an answer is for. A load reads them once before its rows; after its rows it locks them and skips those with a newer answer.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Box, IsoDate, Window } from '../core/types.ts'
@@ -23,19 +23,19 @@ import { fingerprintOf } from './answers.ts'
 import type { ClaimedJob, LoadedAnswer } from './claim.ts'
 import { sliceValues, valuesIn } from './slices.ts'
 
-/** What of a claim says which units its job is for. */
+/** The part of a claim that says which units its job is for. */
 export type UnitsOfJob = Pick<ClaimedJob, 'jobId' | 'pipelineId' | 'sliceIds' | 'box' | 'windowEvery' | 'cells'>
 
-/** A unit's place is that of its window times the number of slices, plus that of its slice. */
+/** A unit's place: the index of its window times the number of slices, plus the index of its slice. */
 export interface AnswerUnits {
   readonly windows: readonly Window[]
   readonly sliceIds: readonly number[]
   readonly values: ReadonlyMap<number, readonly string[]>
-  /** By place; 0: the answer is for the unit, the job is not. */
+  /** Unit numbers by place; 0: the answer is for the unit, the job is not. */
   readonly numbers: Float64Array
-  /** Units of the job that the answer is not for: what served it has lost a value since. They are planned anew. */
+  /** Units of the job that the answer is not for: the job that served it has lost a value since. They are planned again. */
   readonly outside: readonly number[]
-  /** Whether an answer was loaded into any of the job's, held for it, or asked for and passed over. */
+  /** Whether an answer was ever loaded into a unit of the job, or found unchanged for it. */
   readonly isKnown: boolean
 }
 
@@ -67,19 +67,19 @@ export const readAnswerUnits = async (
     }
   }
   const found = numbers.reduce((sum, number) => sum + (number > 0 ? 1 : 0), 0)
-  // More where the job came to be before some of them did; fewer where it loads another one's answer again, and plans among them were taken back since.
+  // More units: the job is older than some of them. Fewer: the job loads another job's answer again, and planned units were dissolved since.
   if (found + outside.length < job.cells && (await isOwnAnswer(db, answerId, job))) throw unitsMissing(job, found)
   return { windows, sliceIds, values, numbers, outside, isKnown: rows.some(({ known }) => known) }
 }
 
-/** Units `u` of the job. One alone is named by its key: a plan for any values is as good, and the server keeps it. */
+/** Units `u` of the job. A single unit is named by its key: a generic plan is as good for it, and PostgreSQL keeps that plan. */
 export const isUnitOf = ({ pipelineId, box: { window }, sliceIds, cells }: UnitsOfJob): RawBuilder<boolean> =>
   cells === 1
     ? sql<boolean>`u.pipeline_id = ${pipelineId} and u.window_from = ${window.from}::date and u.slice_id = ${sliceIds[0]}`
     : sql<boolean>`u.pipeline_id = ${pipelineId} and u.window_from >= ${window.from}::date and u.window_from < ${window.to}::date
         and u.slice_id = any(${[...sliceIds]}::integer[])`
 
-/** In the order of the answer, as slices of the job's pipeline where it has them: another version may have asked, which names its dimensions in its own order. */
+/** The answer's slices in its order, as slices of the job's pipeline where that has them: another version may have asked, with its dimensions in another order. */
 const slicesOfAnswer = async (db: Db, answerId: number, { pipelineId }: Pick<UnitsOfJob, 'pipelineId'>) => {
   const rows = await query<Row<'etl.slices', 'slice_id' | 'values'>>(db)`
     select coalesce(m.slice_id, s.slice_id) as slice_id, v."values"
@@ -91,7 +91,7 @@ const slicesOfAnswer = async (db: Db, answerId: number, { pipelineId }: Pick<Uni
   return new Map(rows.map(({ slice_id, values }) => [slice_id, values]))
 }
 
-/** Of one slice the box says them. */
+/** A job of one slice needs no query: its box has the values. */
 const valuesOf = async (db: Db, { box: { slice }, sliceIds }: UnitsOfJob): Promise<AnswerUnits['values']> => {
   const [only, ...others] = sliceIds
   if (only === undefined || others.length > 0) return sliceValues(db, sliceIds)
@@ -115,11 +115,11 @@ export interface TakenUnits {
   readonly isKnown: boolean
   /** When rows of their windows were written last; null: never. A later load's moment must follow it, so that a row's moment names its load. */
   readonly lastLoad: string | null
-  /** Whether that is before the transaction began. */
+  /** Whether `lastLoad` is before the transaction began; true where there is none. */
   readonly isLater: boolean
 }
 
-/** Locks them in their order for the rest of the transaction. Not taken: those with an answer that was asked for later than this one. */
+/** Locks the job's units in their order for the rest of the transaction. Skips units with an answer that was asked for later than this one. */
 export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Promise<TakenUnits> => {
   const { from, to } = job.box.window
   const [row] = await prepared<
@@ -151,7 +151,7 @@ export const isGiven = (db: Db, number: number): Promise<boolean> => {
   return queryValue<Flags<'given'>>(db)`select ${String(number)}::bigint <= coalesce(${last}, 0) as given`
 }
 
-/** The job asks no more for units that were passed over. */
+/** The job no longer asks for units that it skipped. */
 export const passOver = async (db: Db, { jobId }: UnitsOfJob, units: readonly number[]): Promise<void> => {
   if (units.length === 0) return
   await db
@@ -165,7 +165,7 @@ export const passOver = async (db: Db, { jobId }: UnitsOfJob, units: readonly nu
 /** Whether the unit holds back an answer that was asked for later. */
 const isNewerHeld = (answerId: number): RawBuilder<unknown> => sql`u.held_answer_id > ${answerId}::bigint`
 
-/** The answer waits for a person before it changes these units, each with the code that says why; their windows are open again from here on. A newer one that waits already goes on waiting. */
+/** Holds the answer for a person before it changes these units, each with the code that says why, and opens their windows again. A newer held answer stays held. */
 export const holdUnits = async (
   db: Db,
   { jobId }: UnitsOfJob,
@@ -188,8 +188,8 @@ export const holdUnits = async (
 }
 
 /**
- * A statement that points units to the answer that their rows come from now; one that a person has still to see stays held if it is newer. By their numbers
- * and nothing else: with a second way to find them the planner takes the wrong one while the ledger has no statistics.
+ * A statement that points units at the answer that their rows come from now; a newer held answer stays held. It finds units by their numbers alone: with a
+ * second condition PostgreSQL picks the wrong index while the ledger has no statistics.
  */
 export const pointUnits = (
   { jobId }: Pick<ClaimedJob, 'jobId'>,
@@ -203,7 +203,7 @@ export const pointUnits = (
     where u.unit_id = any(${units.map(String)}::bigint[])`
 }
 
-/** Numbers of the same slices' units in the windows given. */
+/** Unit numbers of the job's slices in the given windows, by window and slice. */
 export const unitsOfWindows = async (
   db: Db,
   { pipelineId, sliceIds }: UnitsOfJob,
@@ -220,7 +220,7 @@ export const unitsOfWindows = async (
   return new Map(byWindow.map(([from, units]) => [from, new Map(units.map((unit) => [unit.slice_id, Number(unit.unit_id)]))]))
 }
 
-/** The answer that every unit of the job has its rows from; null: there is none that is all of theirs, or some wait for a person with another. */
+/** The answer that all units of the job have their rows from; null: they have different ones, some have none, or some hold back another. */
 export const answerOfAll = async (db: Db, job: UnitsOfJob, cells: number): Promise<LoadedAnswer | null> => {
   const these = db
     .selectFrom('etl.units as u')

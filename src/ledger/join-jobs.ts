@@ -1,4 +1,4 @@
-// Jobs there are already for units in scope: a run waits for them instead of asking for more.
+// Existing jobs for units in scope: a run waits for them instead of asking again.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, Window } from '../core/types.ts'
 import { type Counts, countRows, type Flags, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
@@ -19,13 +19,13 @@ export interface JoinScope {
   readonly published: IsoDate | null
 }
 
-/** Written so that units are found by their jobs, of which there are few, and not by the pipeline, which may have millions. */
+/** `+ 0` hides the pipeline from its index: units are found by their jobs, of which there are few, and not by the pipeline, which may have millions. */
 const isOf = (pipelineId: number): RawBuilder<boolean> => sql<boolean>`u.pipeline_id + 0 = ${pipelineId}`
 
 const isNotListed = (runId: number, jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`not exists (select from etl.run_jobs r where r.run_id = ${runId} and r.job_id = ${jobId})`
 
-/** A step of so many units that have a job, from `after` on, by its last job; `isNew`: the run does not wait for one of them yet. null: there are no more. */
+/** The next step, of `most` units with jobs after `after`: its last job; `isNew`: the run does not wait for one of its jobs yet. null: there are no more. */
 export const nextStep = async (db: Db, { pipelineId, runId }: JobFrame, after: string, most: number) => {
   const { last, is_new: isNew } = await queryOne<Maybe<Counts<'last'>> & Flags<'is_new'>>(db)`
     with asked as materialized (
@@ -57,14 +57,14 @@ const joinable = ({ frame, scope, from, last, published }: JoinScope, units: Raw
 }
 
 /**
- * Has the run wait for jobs that ask for its units already, those after one job up to another: open ones as they are, failed ones and holds that
- * pass by themselves are opened again. How many.
+ * Has the run wait for jobs after `after` up to `upTo` that ask for its units already: open ones as they are; failed ones, and holds that end by
+ * themselves, are opened again. Returns how many.
  */
 export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: string): Promise<number> => {
   const { runId, pipelineId, order, force, every } = join.frame
   const inStep = sql`${isOf(pipelineId)} and u.job_id > ${after}::bigint and u.job_id <= ${upTo}::bigint
     and ${isNotListed(runId, sql`u.job_id`)}`
-  // The process that settles a job ends the waiting that stands by then: so it is locked first, and read anew.
+  // A process that settles a job sees only the waiting that is there by then: so jobs are locked first, and read again.
   await query(trx)`select j.job_id from etl.jobs j where j.job_id in (select u.job_id from etl.units u where ${inStep})
       and j.state in ('open', 'failed', 'held') order by j.job_id for update`
   return countRows(trx)`
@@ -88,7 +88,7 @@ interface JoinableJob extends Window, Numbers<'jobId' | 'units'>, Flags<'isBough
   readonly sliceIds: readonly number[]
 }
 
-/** What a run would join. Reads only; of report jobs, which are few. */
+/** Jobs that a run would join. Reads only; for reports, whose jobs are few. */
 export const joinableJobs = (db: Db, join: JoinScope): Promise<JoinableJob[]> =>
   query<JoinableJob>(db)`
     with ${joinable(join, sql`${isOf(join.frame.pipelineId)} and u.job_id is not null`)}

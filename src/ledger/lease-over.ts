@@ -1,8 +1,8 @@
-// When a process that has not renewed its lease is taken for dead.
+// When a process that has not renewed its lease counts as dead.
 import { sql } from 'kysely'
 
-/** After the database was away everyone's lease may be over: no process is thought dead before all had time to come back. */
+/** After an outage of the database every lease may have expired: no process counts as dead before all had time to renew. */
 const graceMs = 8_000
 
-/** Of row `h` of etl.processes: it has not renewed its lease, and had the time to. */
+/** Process `h`, a row of etl.processes, has not renewed its lease, although it had time to. */
 export const isLeaseOver = sql<boolean>`greatest(h.lease_until, pg_postmaster_start_time() + ${sql.lit(graceMs)} * interval '1 millisecond') < clock_timestamp()`

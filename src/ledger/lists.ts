@@ -22,7 +22,7 @@ export type KnownList = NonNullable<Awaited<ReturnType<typeof newestList>>>
 
 type NewList = ListOf & Texts<'query'> & Numbers<'came' | 'gone'> & Pick<KnownList, 'values'>
 
-/** What was held before, and is not what the query gives now, is not waited for any more. Under the pipeline's lock. */
+/** Records the list; a list that was held before no longer waits. Call under the pipeline's lock. */
 export const keepList = async (trx: Db, list: NewList, state: 'taken' | 'held'): Promise<string> => {
   await dissolveHeldList(trx, list)
   const { pipelineId: pipeline_id, dimension, query, values, came, gone } = list
@@ -42,7 +42,7 @@ export const dissolveHeldList = async (trx: Db, { pipelineId, dimension }: ListO
     .execute()
 }
 
-/** Once a run: planning again tells the newer news. */
+/** One row a run and list: a second reading in the same run replaces the first. */
 export const noteReading = async (trx: Db, reading: Insertable<ListReadsTable>): Promise<void> => {
   const { list_id, outcome, values, message } = reading
   await trx
@@ -74,7 +74,7 @@ export const heldLists = (db: Db, pipelines: readonly string[]): Promise<HeldLis
     from etl.lists l join etl.pipelines p using (pipeline_id)
     where l.state = 'held' and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[])) order by 1, 2`
 
-/** A person's word: the held lists are obeyed from the next run on. Each pipeline is a transaction of its own. */
+/** A person approves the held lists: they are obeyed from the next run on. Each pipeline is a transaction of its own. */
 export const approveLists = async (db: Db, pipelines: readonly string[], by: string): Promise<HeldList[]> => {
   const held = await heldLists(db, pipelines)
   for (const pipeline of new Set(held.map((one) => one.pipeline)))

@@ -12,11 +12,11 @@ import { closeQuarantine } from './quarantine.ts'
 /** A window of an answer that was loaded. */
 export interface WindowLoad {
   readonly windowFrom: IsoDate
-  /** Units of it that took the answer, and slices of those that it has no row for. */
+  /** How many of its units took the answer, and slices of those without a row in it. */
   readonly units: number
   readonly withoutRows: readonly number[]
   readonly counts: RowCounts
-  /** By how much figures of it changed, as JSON; null: none did. */
+  /** How much its figures changed, as JSON; null: none did. */
   readonly changes: unknown
 }
 
@@ -28,16 +28,16 @@ export interface LoadRecord {
   /** Numbers of the units that took the answer. */
   readonly units: readonly number[]
   readonly drift: unknown
-  /** Columns whose field no record has, and those that some lack; null: there were no records. */
+  /** `missing`: columns whose field no record has; `partly`: columns whose field some records lack. null: there were no records. */
   readonly fields: { readonly missing: readonly string[]; readonly partly: readonly string[] } | null
-  /** The moment the rows written bear; null: that of the transaction. */
+  /** `_loaded_at` of the rows; null: when the transaction began. */
   readonly loadedAt: string | null
   readonly milliseconds: number
 }
 
 /**
- * Call inside the load's transaction: a record for each window, the units' pointers, what was in quarantine for them, and that the answer was found good.
- * Quarantine comes first: those records that are still wrong are written after it.
+ * Call inside the load's transaction. Writes a record for each window, points the units at the answer, closes their quarantine and records that the answer is good.
+ * Call it before writing to quarantine: records that are still wrong come after it.
  */
 export const recordLoad = async (
   db: Db,
@@ -86,7 +86,7 @@ export const recordLoad = async (
 }
 
 /**
- * The service's answer is what is loaded already: no row is touched, and the job is done. Call inside a transaction; throws FENCED.
+ * Settles the job as unchanged: the service's answer is what is loaded already, so no row is touched. Call inside a transaction; throws FENCED.
  * @param fingerprint what the service says of it now
  */
 export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fingerprint): Promise<void> => {
@@ -133,7 +133,7 @@ export interface FailedTest extends TestFinding {
   readonly becomes: 'held' | 'released' | 'warned'
 }
 
-/** Of these units those whose answer was released before although its tests hold it: it need not be released again. */
+/** Those of the units whose answer a person released before, although its tests hold it: it need not be released again. */
 export const releasedBefore = async (db: Db, answerId: number, unitIds: readonly number[]): Promise<ReadonlySet<number>> => {
   const rows = await db
     .selectFrom('etl.test_failures')
@@ -145,7 +145,7 @@ export const releasedBefore = async (db: Db, answerId: number, unitIds: readonly
   return new Set(rows.map(({ unit_id }) => Number(unit_id)))
 }
 
-/** Call in the load's transaction, after units were pointed to the answer or held: what was found of answers that are neither any more goes. */
+/** Call in the load's transaction, after units were pointed at the answer or held. Deletes findings about answers that the units neither have nor hold any more. */
 export const recordTests = async (
   db: Db,
   claim: UnitsOfJob & Pick<ClaimedJob, 'runId'>,

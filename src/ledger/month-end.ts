@@ -1,4 +1,4 @@
-// What will have been spent when the month is over: what is spent, what is planned, and what the nights until then will buy as far as calendar and past tell.
+// Forecast of credits at month end, by account and pipeline: what is spent, what is planned, and what nights will buy until then by the calendar and by last month.
 import { sql } from 'kysely'
 import { sum } from '../core/counted.ts'
 import { unitsStillToCome } from '../core/forecast.ts'
@@ -15,11 +15,11 @@ export interface Forecast {
   readonly spent: number
   /** Credits at the end of the month; null: no price is known yet. */
   readonly forecast: number | null
-  /** What it may come to, where the price is not known; null: it is, or this is unknown, too. */
+  /** The range of the forecast where the price is not known; null: the price is known, or the range is not either. */
   readonly range: { readonly low: number; readonly high: number } | null
 }
 
-/** Of several together, where one without any forecast stays as it is; null: there is a forecast of none. Both ends are the same where every price is known. */
+/** The sum of several forecasts; one without any counts what it has spent. null: none has any. `low` and `high` are the same where every price is known. */
 export const endOf = (foretold: readonly Forecast[]): { readonly low: number; readonly high: number } | null =>
   foretold.every(({ forecast, range }) => forecast === null && range === null)
     ? null
@@ -35,18 +35,18 @@ export const endWords = (foretold: readonly Forecast[], show: (credits: number) 
   return end.low === end.high ? show(end.low) : `${show(end.low)} to ${show(end.high)}, price not known`
 }
 
-/** A pipeline that no run has planned yet is on no record. */
+/** What is recorded of a pipeline; a pipeline that no run has planned yet has no record. */
 interface Known extends Texts<'account' | 'pipeline'>, Numbers<'spent' | 'spent_today'> {
-  /** null: the definition on record says nothing of it. */
+  /** null: the recorded definition has none. */
   readonly window: WindowRule | null
   /** When reports were last bought by a night; null: never. */
   readonly asked_ms: number | null
-  /** Planned, allowed and not bought yet: credits of reports whose price is known, and units of those whose price is not. */
+  /** Planned, not held and not bought yet: credits of reports with a known price, and units of reports without. */
   readonly planned: number
   readonly planned_cells: number
   /** Credits a month that the definition allows; null: no limit of its own. */
   readonly budget: number | null
-  /** What requests cost last month on days that are still to come in this one, and on the day of the month that is today; null: nothing last month, or at another price. */
+  /** Cost of last month's requests on the days still to come in this month, and on today's day of the month. `profile` null: none last month, or another price since. */
   readonly profile: number | null
   readonly profile_today: number
 }
@@ -66,14 +66,14 @@ export const forecasts = async (
   return Promise.all(found)
 }
 
-/** What a plan would buy next, by all its versions, in place of what is planned on record; the rest as its newest version has it. */
+/** What a new plan of all its versions would buy, in place of what is recorded as planned; the rest as its newest version has it. */
 export interface PlannedNow extends Pick<Facts, 'account' | 'pipeline' | 'window' | 'planned' | 'planned_cells' | 'budget'> {
   readonly price: PipelinePrice
   /** Combinations of the lists' values. */
   readonly values: number
 }
 
-/** With these plans, in their order. */
+/** Forecasts with these plans, in their order. */
 export const forecastsWith = async (db: Db, nowMs: number, plans: readonly PlannedNow[]): Promise<Forecast[]> => {
   const all = await onRecord(db)
   return plans.map(({ price, values, ...plan }) => {
@@ -84,7 +84,7 @@ export const forecastsWith = async (db: Db, nowMs: number, plans: readonly Plann
   })
 }
 
-/** Each pipeline once: nights buy for the newest version; what was spent, and what is planned, is of all. */
+/** Each pipeline once, as its newest version, which nights buy for; what is spent and planned is the sum over all versions. */
 const onRecord = async (db: Db): Promise<Facts[]> => {
   const { rows } = await facts.execute(db)
   const versions = [...Map.groupBy(rows, ({ account, pipeline }) => JSON.stringify([account, pipeline])).values()]
@@ -103,7 +103,7 @@ const foretell = (one: Known, price: PipelinePrice, values: number, nowMs: numbe
   return { account, pipeline, spent, forecast: null, range: { low: end(toCome.low), high: end(toCome.high) } }
 }
 
-/** Kept for readers of `bi`, in place of what an earlier run of this month (UTC) computed. */
+/** Keeps the forecasts for readers of `bi`; they replace what an earlier run of this month (UTC) computed. */
 export const keepForecasts = async (db: Db, runId: number, foretold: readonly Forecast[]): Promise<void> => {
   const ends = foretold.map((one) => ({ ...one, low: one.forecast ?? one.range?.low, high: one.forecast ?? one.range?.high }))
   await query(db)`
@@ -131,7 +131,7 @@ const toComeOf = (one: Known, { kind, unit }: PipelinePrice, values: number, now
   return add(exactly(planned), times(unit, units))
 }
 
-// True of every open job; in these words the indexes of ready, waiting and held ones answer, and done jobs are not read.
+// True of every open job. Written so that the partial indexes of ready, waiting and held jobs serve it, and done jobs are not read.
 const byPartialIndexes = sql<boolean>`(j.state = 'open' and j.holder is null and j.not_before is null
   or j.state = 'open' and j.holder is null and j.not_before is not null or j.holder is not null)`
 

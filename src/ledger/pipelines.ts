@@ -1,4 +1,4 @@
-// Pipelines in the ledger: who they are, what they want, and what fetching needs of their definition. A pipeline's row is its planner's lock.
+// Pipelines in the ledger: their identity, their lists, and what fetching needs of their definition. A planner locks the pipeline's row.
 import { type Insertable, type RawBuilder, sql } from 'kysely'
 import { asksOf, metricsOf } from '../core/asks.ts'
 import { expectationOf } from '../core/data-test.ts'
@@ -17,7 +17,7 @@ export interface RegisteredPipeline {
   readonly pipelineId: number
   /** Grows whenever the lists change. */
   readonly generation: number
-  /** The lists have just become again what they were before the last change. */
+  /** This change of the lists has undone the change before. */
   readonly isBackAgain?: boolean
   /** Names, in the order of a slice's values. */
   readonly dimensions: readonly string[]
@@ -38,10 +38,10 @@ export const findPipeline = async (db: Db, definition: Definition): Promise<numb
   return row?.pipeline_id ?? null
 }
 
-/** Pipelines that ask the same take turns where they look at each other's words; ahead of any pipeline's lock. */
+/** Pipelines that ask the same take turns while each checks what the others have approved or planned. Call before locking any pipeline. */
 export const lockQuestion = (trx: Db, asks: string): Promise<void> => lockByName(trx, `question ${asks}`)
 
-/** All versions there are, in the order in which others lock several. */
+/** Locks all versions of the pipelines, in the order in which every process locks several. */
 export const lockVersions = async (trx: Db, pipelines: readonly string[]): Promise<void> => {
   const known = trx.selectFrom('etl.pipelines').select('pipeline_id').orderBy('pipeline_id').forNoKeyUpdate()
   await known.where((eb) => eb('pipeline', '=', eb.fn.any(eb.val([...pipelines])))).execute()
@@ -53,8 +53,8 @@ export const lockPipeline = async (trx: Db, pipelineId: number): Promise<void> =
 }
 
 /**
- * The pipeline on record as the definition has it now, locked until the transaction ends. Its slices follow the lists where these hold other values
- * than before. Throws DEFINITION where units were made for other dimensions or another size of window.
+ * Records the pipeline as the definition has it now, and locks it until the transaction ends. Its slices follow the lists where their values have changed.
+ * Throws DEFINITION where units were made for other dimensions or another size of window.
  */
 export const registerPipeline = async (trx: Db, definition: Definition, source: SourceSpec): Promise<RegisteredPipeline> => {
   const needs = JSON.stringify(fetchingNeeds(definition))
@@ -84,7 +84,7 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
     )
     .execute()
   const dimensions = isReshaped ? names : row.dimensions
-  // A list that was not read is not known: what is wanted stays as it is.
+  // Where a list was not read its values are unknown: the wanted slices stay as they are.
   const isKnown = definition.dimensions.every(
     ({ query, unread }) => unread === undefined && (query === undefined || query.isRead === true),
   )
@@ -103,7 +103,7 @@ export const makePipeline = (trx: Db, definition: Definition): Promise<void> =>
     ...{ dimensions: definition.dimensions.map(({ name }) => name), definition: fetchingNeeds(definition) },
   })
 
-/** Its lists were taken in at least once. */
+/** Whether its lists were recorded at least once. */
 export const isPlanned = async (db: Db, definition: Definition): Promise<boolean> => {
   const planned = db
     .selectFrom('etl.pipelines')
@@ -113,7 +113,7 @@ export const isPlanned = async (db: Db, definition: Definition): Promise<boolean
   return (await planned.executeTakeFirst()) !== undefined
 }
 
-/** Makes its row where there is none of that version and those key parameters; its lists are taken in when it is planned. */
+/** Inserts its row where there is none of that version and those key parameters; the next plan records its lists. */
 export const insertPipeline = async (
   trx: Db,
   { pipeline, version, parameters, source, account, window_every, dimensions, definition }: PipelineRow,
@@ -131,7 +131,7 @@ export const insertPipeline = async (
 export type PipelineRow = Pick<Insertable<PipelinesTable>, 'pipeline' | 'version' | 'source' | 'account' | 'window_every'> &
   Readonly<Record<'parameters' | 'definition', unknown>> & { readonly dimensions: readonly string[] }
 
-/** Another number of first rows is wanted of units that are loaded: their windows are looked at again. */
+/** Opens closed windows: the definition now wants another number of first rows of their loaded units. */
 const openWindows = async (trx: Db, pipelineId: number): Promise<void> => {
   await trx
     .updateTable('etl.windows')
@@ -141,7 +141,7 @@ const openWindows = async (trx: Db, pipelineId: number): Promise<void> => {
     .execute()
 }
 
-/** Whether the first so many rows alone were ever asked for, of whatever pipeline. */
+/** Whether any pipeline ever asked for first rows only. */
 export const everAskedForTop = async (db: Db): Promise<boolean> => {
   const row = await db
     .selectFrom('etl.answer_shapes')
@@ -180,7 +180,7 @@ const hasShape = ({ window, dimensions }: Definition, former: Shape): boolean =>
       .sort()
       .join()
 
-/** Why units that were made for other dimensions or another size of window stand against the definition; null: none do. */
+/** Why existing units, made for other dimensions or another size of window, conflict with the definition; null: they do not. */
 export const shapeConflict = async (db: Db, definition: Definition): Promise<string | null> => {
   const { pipeline, window, dimensions } = definition
   const former = await db
@@ -200,7 +200,7 @@ export const shapeConflict = async (db: Db, definition: Definition): Promise<str
         'Two sizes would overlap in one table: write the former window.every, or raise version and write its migration.'
 }
 
-/** Other dimensions or windows are no matter as long as nothing was asked for: what was planned is forgotten. */
+/** Takes over other dimensions or windows while the pipeline has no units: deletes its slices and windows. Throws DEFINITION where it has units. */
 const forgetUnasked = async (trx: Db, definition: Definition, pipeline_id: number): Promise<void> => {
   const conflict = await shapeConflict(trx, definition)
   if (conflict !== null) throw new EtlError('DEFINITION', conflict)
@@ -214,7 +214,7 @@ const forgetUnasked = async (trx: Db, definition: Definition, pipeline_id: numbe
     .execute()
 }
 
-/** What fetching needs of a definition, and what continues it: without the lists, the table and the schedule. */
+/** The part of a definition that fetching needs, and its successor: without the lists, the table and the schedule. */
 export const fetchingNeeds = (definition: Definition) => {
   const { file, params, limits, report, window, successor } = definition
   return { file, params, limits, report, window, successor, metrics: metricsOf(definition) }
@@ -226,8 +226,8 @@ const testsOf = ({ tests }: Definition) =>
 export type FetchingNeeds = ReturnType<typeof fetchingNeeds>
 
 /**
- * The definition as far as asking, polling and downloading need it, as it was planned with last; its lists are empty and its table is not known.
- * Throws INTERNAL where the ledger has no such pipeline.
+ * The definition of the last plan as far as asking, polling and downloading need it: without lists and table. Throws INTERNAL where the ledger has no
+ * such pipeline.
  */
 export const storedDefinition = async (db: Db, pipelineId: number): Promise<Definition> => {
   const row = await db
@@ -256,7 +256,7 @@ const measure = (name: string): Definition['columns'][number] => ({
   ...{ ifAbsent: null, normalize: null, rounding: null },
 })
 
-/** What a pipeline on record asks; null: of its definition nothing is on record. */
+/** What a recorded pipeline asks; null: its definition is not recorded. */
 export const asksOnRecord = (source: string, { params, window }: Partial<FetchingNeeds>): string | null =>
   params === undefined || window === undefined ? null : asksOf({ source, params, window })
 
@@ -289,7 +289,7 @@ export const walkPipelines = (db: Db) =>
     .distinct()
     .execute()
 
-/** The number of the set, which is made where it is new. */
+/** The number of the tag set; a new set is inserted. */
 export const tagSetOf = async (trx: Db, tags: Readonly<Record<string, string>>): Promise<number> => {
   const text = JSON.stringify(tags)
   const known = () =>

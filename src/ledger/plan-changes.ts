@@ -1,4 +1,4 @@
-// What a definition has become since it was planned with last: values of its lists, and everything that is asked or bounded by it.
+// What has changed in a definition since the last plan: values of its lists, and everything that it asks for or limits.
 import type { Definition } from '../core/types.ts'
 import { addWindows } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
@@ -6,12 +6,12 @@ import type { Texts } from '../db/typed-row.ts'
 import { fetchingNeeds, isSamePipeline } from './pipelines.ts'
 import { wantedValues } from './slices.ts'
 
-/** A line of the definition that means something else now: `params.web_source`, `limits.attempts`, `metrics`, `version`. */
+/** A setting of the definition with another value now: `params.web_source`, `limits.attempts`, `metrics`, `version`. */
 type DefinitionChange = Texts<'what' | 'from' | 'to'>
 
 const mostNamed = 5
 
-/** What changed since the last run, for people who read a plan; `isNew`: nothing was ever planned with this version and these key parameters. Ask before the pipeline is registered anew. */
+/** What changed since the last run, for people who read a plan; `isNew`: nothing was ever planned with this version and these key parameters. Call before `registerPipeline`. */
 export const changesSince = async (db: Db, definition: Definition) => {
   const row = await db
     .selectFrom('etl.pipelines')
@@ -34,7 +34,7 @@ export const changesSince = async (db: Db, definition: Definition) => {
   }
 }
 
-/** The newest other version, or the same with other key parameters, that was planned with. */
+/** What differs from the newest planned version, or from the same version with other key parameters. */
 const formerVersion = async (db: Db, { pipeline, version, params }: Definition): Promise<DefinitionChange[]> => {
   const row = await db
     .selectFrom('etl.pipelines')

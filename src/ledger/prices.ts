@@ -1,6 +1,5 @@
-// What the service was seen to charge for each dataset: bills on record, and what they tell of the next purchase; what reports of a pipeline cost by the unit,
-// and that price for those that wait; what earlier loads and requests tell of a unit's size and time. What a price is, is in core/learned-price.ts; asking the
-// service for one in plan/price.ts.
+// Prices as recorded: bills of each dataset and what they tell of the next purchase; the cost of one unit of a pipeline's reports, also for reports that wait; a unit's
+// size and time by earlier loads and requests. core/learned-price.ts defines what a price is; plan/price.ts asks the service for one.
 import { type RawBuilder, sql } from 'kysely'
 import { agree, type Bill, lessonOf, type NamedPrice, type PriceKnown } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
@@ -13,12 +12,12 @@ export interface PriceSubject {
   readonly account: string
   /** `web-analytics.keywords`, `web-analytics.report/referrals` */
   readonly dataset: string
-  /** By a setting of the account; it counts until there is a bill. */
+  /** Set in the account's settings; it counts until there is a bill. */
   readonly stated: NamedPrice | null
   readonly seen: readonly NamedPrice[]
 }
 
-/** By the bills on record, the setting, and what others paid. */
+/** What is known of the price: recorded bills, the account's setting, and what others paid. */
 export const priceKnown = async (db: Db, { account, dataset, stated, seen }: PriceSubject): Promise<PriceKnown> => {
   const bills = await prepared<Bill>(db)`
     select json_build_object('rowsAsked', rows_asked, 'rows', rows, 'metrics', metrics, 'values', "values") as size, credits::float8 as credits, said_in as "saidIn"
@@ -32,7 +31,7 @@ export interface SeenBill extends Bill {
   readonly jobId: number | null
 }
 
-/** Puts a bill on record where it says something new; one that contradicts those before it takes their place. Returns what is known then. */
+/** Records a bill that says something new; a bill that contradicts earlier ones replaces them. Returns what is known then. */
 export const learnPrice = async (db: Db, subject: PriceSubject, known: PriceKnown, bill: SeenBill): Promise<PriceKnown> => {
   const lesson = lessonOf(known, bill)
   if (lesson === 'expected') return known
@@ -61,7 +60,7 @@ const addBill = async (db: Db, { account, dataset }: PriceSubject, known: PriceK
   return { ...known, bills: [...known.bills, seen] }
 }
 
-/** What two readings of the balance told counts no more: later ones told otherwise. Returns whether there was any. */
+/** Drops prices inferred from two readings of the balance: later readings contradict them. Returns whether there was any. */
 export const dropBalancePrices = (db: Db, account: string): Promise<boolean> =>
   dropThose(db, sql`account = ${account} and said_in = 'balance'`)
 
@@ -76,7 +75,7 @@ const mostBills = 20
 
 type PastReport = Numbers<'credits' | 'cells' | 'metrics'> & Maybe<Numbers<'points'>>
 
-/** By the newest bills that agree with each other: an older one that another price explains counts no more. */
+/** Credits of one unit by the newest bills that agree with each other; older bills, explained by another price, do not count. null: there is no bill. */
 export const creditsOfUnit = async (db: Db, pipeline: string): Promise<number | null> => {
   const rows = await query<PastReport>(db)`
     select j.used_quota::float8 as credits, j.cells, j.data_points_count::float8 as points, coalesce(cardinality(a.metrics), 1) as metrics
@@ -98,8 +97,8 @@ const newestBills = 5
 type Billed = Readonly<Record<'account' | 'source' | 'pipeline', string>>
 
 /**
- * How many times the price that the service names for a report it then charges: the most of the pipeline's newest bills, or of all of the source where it has none,
- * and 1 where none was dearer. By its word alone such reports would pass every budget, and the guard, night after night.
+ * By which factor bills exceed the price that the service named for the report: the highest of the pipeline's newest bills, or of the source's where it has none; at
+ * least 1. By the named price alone such reports would pass every budget, and the guard, night after night.
  */
 export const timesItsWord = async (db: Db, { account, source, pipeline }: Billed): Promise<number> => {
   const ofSource = { 'j.account': account, 'p.source': source }
@@ -127,7 +126,7 @@ const mostTimes = async (db: Db, whose: Readonly<Record<string, string>>): Promi
 
 const unpriced = sql<boolean>`j.approval_id is not null and j.ask_number is null and j.answer_id is null and j.holder is null and j.estimated_quota is null`
 
-/** @param credits of a unit, as the run has shown */
+/** Prices the approved, unsent jobs of the pipeline that have no price yet. @param credits of a unit, as the run has shown */
 export const priceWaiting = async (db: Db, pipeline: string, credits: number): Promise<void> => {
   const pipelineIds = await queryColumn<Row<'etl.pipelines', 'pipeline_id'>>(db)`
     select p.pipeline_id from etl.pipelines p where p.pipeline = ${pipeline}
@@ -145,8 +144,8 @@ export const priceWaiting = async (db: Db, pipeline: string, credits: number): P
 const newest = 2_000
 
 /**
- * What a unit of the pipeline was like so far: mean rows, as the service announces them where only the first were asked for; credits of one unit of a report, as
- * the newest reports cost. null: nothing was loaded yet; none was bought or priced.
+ * What a unit of the pipeline was like so far. `rows`: mean, as the service announces them where only first rows were asked for; null: nothing was loaded yet.
+ * `quota`: credits of one unit by the newest reports; null: none was bought or priced.
  */
 export type PastUnits = Maybe<Numbers<'rows' | 'quota'>>
 
@@ -183,7 +182,7 @@ export const pastTimes = (db: Db, pipeline: string): Promise<PastTimes> =>
           and j.report_state is not null and j.completed_at is not null and j.submitted_at is not null
         order by j.created_at desc limit 1000) x) as "reportMs"`
 
-/** Rows of a unit that are asked for, and how many at a time; null: unknown. @param top the first so many alone */
+/** How many rows of a unit are asked for, and how many at a time; null: unknown. @param top how many first rows are asked for */
 export const rowsAsked = (
   { rows }: Pick<PastUnits, 'rows'>,
   pageSize: number,

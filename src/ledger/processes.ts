@@ -1,4 +1,4 @@
-// The processes that work on this ledger: a row and one lease each, for all their jobs and runs, and leases for work outside transactions. What a dead one held is free again.
+// Processes that work on this ledger: each has a row and one lease for all its jobs and runs. Also leases for work outside transactions. A dead process loses what it held.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -14,11 +14,11 @@ export interface OwnProcess {
   readonly processId: number
   /** For people: `host:4711-1a2b3c4d`, unique over all hosts and starts. */
   readonly name: string
-  /** The end of the lease as it was written last. The row has an earlier one in an older ledger alone, restored from a backup that knows the process. */
+  /** The end of the lease as last written. A row with an earlier end belongs to an older ledger, restored from a backup that has the process. */
   readonly seen: { lease: string | null; readonly overdue?: Map<number, Overdue> }
 }
 
-/** A lease that is over, in how many looks, and when the last was by the machine's own count of milliseconds. */
+/** An expired lease: how many checks found it so, and when the last check was, by the machine's monotonic clock in milliseconds. */
 interface Overdue {
   readonly lease: string
   readonly looks: number
@@ -27,13 +27,13 @@ interface Overdue {
 
 /** A living process renews every 4 seconds. */
 const leaseMs = 16_000
-/** So many looks, so far apart, find the same lease over: a database away, a clock that jumps, or a pause of this process lets leases of the living run out, and they renew meanwhile. */
+/** So many checks, so far apart, must find the same lease expired: after an outage, a clock jump or a pause of this process, live processes renew theirs meanwhile. */
 const looksForDeath = 4
 const lookMs = 1_500
 
 const leaseEnd = inMs(leaseMs)
 
-/** With a whole lease; times that a wrong clock noted are set right before anything goes by them. */
+/** Registers this process with a full lease. First corrects times that a wrong clock wrote. */
 export const registerProcess = async (db: Db): Promise<OwnProcess> => {
   await settleTimes(db)
   const host = hostname()
@@ -50,23 +50,23 @@ export const registerProcess = async (db: Db): Promise<OwnProcess> => {
 }
 
 /**
- * The row of the process: else this ledger is another one than it was, and who has its number there may be another process. A clock that was set back, and times that were set
- * right for it, tell nothing.
+ * The row of this process. Without it the database was replaced, and another process may have its number there. Where the lease last seen ends later than a
+ * new one would, the clock was set back since: then the row's end proves nothing.
  */
 export const isRowOf = ({ processId, name, seen: { lease } }: OwnProcess): RawBuilder<boolean> =>
   sql<boolean>`(process_id = ${processId} and name = ${name}
     and (lease_until >= coalesce(${lease}::timestamptz, '-infinity') or ${lease}::timestamptz > ${leaseEnd}))`
 
-/** False: nothing is bought here, and no tick taken, in the name of the process. */
+/** False: the process may buy nothing here and claim no tick. */
 export const isKnown = async (db: Db, own: OwnProcess): Promise<boolean> =>
   (await db.selectFrom('etl.processes').select('process_id').where(isRowOf(own)).executeTakeFirst()) !== undefined
 
-/** Why nothing is bought without it. */
+/** Why a process without its row buys nothing. */
 export const noRow = 'This database was replaced by another one since the command began.'
 
 /**
- * With a whole lease again; a longer one tells that the clock was set back, and stays until times are set right. A process that was thought dead and is back lives
- * again; see `revive`. False: this ledger is another one, restored from a backup perhaps.
+ * Renews to a full lease. A longer lease shows that the clock was set back; it stays until `settleTimes` corrects it. Revives a process that was declared dead (see
+ * `revive`). False: the database was replaced, perhaps by a restored backup.
  */
 export const renewLease = async (db: Db, own: OwnProcess): Promise<boolean> => {
   const [renewed] = await prepared<Texts<'lease'>>(db)`
@@ -78,8 +78,8 @@ export const renewLease = async (db: Db, own: OwnProcess): Promise<boolean> => {
 }
 
 /**
- * With the process those of its runs live again that were closed for it; its jobs are still its own where no process took them (see `lostJobs`). The row
- * is locked by a statement of its own: the process that buries it has closed its runs before that ends, and only a later statement sees them closed.
+ * Revives the process and its runs that were closed with it; its jobs are still its own where no process took them (see `lostJobs`). A statement of its own locks the
+ * row: it waits for the process that buries this one, and only a later statement sees the runs that were closed.
  */
 const revive = async (trx: Db, own: OwnProcess): Promise<boolean> => {
   const { processId } = own
@@ -96,7 +96,7 @@ const revive = async (trx: Db, own: OwnProcess): Promise<boolean> => {
   return true
 }
 
-/** The process has done: what it still holds is free for others at once, and its runs are over. */
+/** Ends the process: others can claim its jobs at once, and its runs are closed. */
 export const endProcess = async (db: Db, { processId, name }: OwnProcess): Promise<void> => {
   await ending(db, processId).where('name', '=', name).execute()
   await bury(db, processId)
@@ -108,7 +108,7 @@ const ending = (db: Db, processId: number) =>
     .set({ ended_at: databaseNow })
     .where((eb) => eb.and({ process_id: processId, ended_at: null }))
 
-/** Frees the jobs and closes the runs of processes that died, and sets times right that a wrong clock noted. Two small questions where there is nothing. */
+/** Frees the jobs and closes the runs of dead processes, and corrects times that a wrong clock wrote. Costs two small queries where there is nothing to do. */
 export const reapDead = (db: Db, { processId, seen: { overdue = new Map() } }: OwnProcess): Promise<void> =>
   reap(db, processId, ({ process_id, lease_until: lease }) => {
     const at = performance.now()
@@ -118,7 +118,7 @@ export const reapDead = (db: Db, { processId, seen: { overdue = new Map() } }: O
     return (overdue.get(process_id)?.looks ?? 0) >= looksForDeath
   })
 
-/** The same for a person who decides about what they held: a lease that is over is a death. */
+/** The same where a person decides about their jobs: one expired lease is enough. */
 export const reapOverdue = (db: Db, processId: number): Promise<void> => reap(db, processId, () => true)
 
 const reap = async (db: Db, processId: number, isDeath: (overdue: Known) => boolean): Promise<void> => {
@@ -135,7 +135,7 @@ type Known = Pick<Selectable<ProcessesTable>, 'process_id' | 'host' | 'boot' | '
   readonly is_over: boolean
 }
 
-/** The living, and those that ended and still have jobs or runs in their name. */
+/** Other processes: live ones, and those that ended and still have jobs or runs. */
 const othersWithSomething = (db: Db, processId: number): Promise<Known[]> =>
   prepared<Known>(db)`
     select process_id, host, boot, system_process_id, begun, lease_until, ended_at is not null as has_ended, ${isLeaseOver} as is_over
@@ -145,7 +145,7 @@ const othersWithSomething = (db: Db, processId: number): Promise<Known[]> =>
       union select holder from etl.jobs where holder is not null)
     order by process_id`
 
-/** A process of this machine (and container) is seen to have ended, or its number to have gone to a later one. */
+/** A process of this machine (and container) has ended, or the system has given its number to a later process. */
 const isDeadHere = (known: Known, here: { readonly host: string; readonly boot: string }): boolean => {
   if (known.host !== here.host || known.boot !== here.boot) return false
   if (!processIsAlive(known.system_process_id)) return true
@@ -160,8 +160,8 @@ const declareDead = async (db: Db, { process_id, lease_until }: Known): Promise<
 }
 
 /**
- * The fence of its jobs stays: should it live after all, they are its own until somebody takes them. A job whose row is locked, by its own
- * transaction perhaps, is freed the next time. A run that is not running waits for nothing, whatever its list says.
+ * The fence of its jobs stays: if the process is alive after all, they are its own until another process takes them. A job whose row is locked, perhaps
+ * by its own transaction, is freed the next time. A run that is not running waits for nothing, whatever its list says.
  */
 const bury = async (db: Db, processId: number): Promise<void> => {
   await db.transaction().execute((trx) => freeJobs(trx, processId))
@@ -173,7 +173,7 @@ const bury = async (db: Db, processId: number): Promise<void> => {
     where r.process_id = dead.process_id and r.state = 'running'`
 }
 
-/** What it had set aside for pages on their way counts as paid at once: the jobs may be taken back, and the answers were not seen. */
+/** Credits that it reserved for in-flight pages count as paid at once: the jobs may be withdrawn, and the responses were not seen. */
 const freeJobs = async (trx: Db, processId: number): Promise<void> => {
   const freed = await query<SetAside>(trx)`
     with freed as (
@@ -195,7 +195,7 @@ const take = async (db: Db, name: string, processId: number, forSeconds: number,
   return taken > 0
 }
 
-/** Has the lease for so many seconds from now; false: another living process has it. Taking it again renews it. */
+/** Takes the lease for so many seconds from now; false: another live process has it. Taking it again renews it. */
 export const takeLease = (db: Db, name: string, { processId }: OwnProcess, forSeconds: number): Promise<boolean> =>
   take(
     db,
@@ -206,11 +206,11 @@ export const takeLease = (db: Db, name: string, { processId }: OwnProcess, forSe
       where p.process_id = etl.locks.held_by and (p.ended_at is not null or p.lease_until < clock_timestamp()))`,
   )
 
-/** True once in so many seconds, for one of all processes: what is done at intervals. */
+/** For work at intervals: true for one of all processes once in so many seconds. */
 export const takeTurn = (db: Db, name: string, { processId }: OwnProcess, everySeconds: number): Promise<boolean> =>
   take(db, name, processId, everySeconds, isOver)
 
-/** Lets go of it, where this process has it. */
+/** Ends the lease where this process has it. */
 export const endLease = async (db: Db, name: string, { processId }: OwnProcess): Promise<void> => {
   await db
     .updateTable('etl.locks')
@@ -219,17 +219,17 @@ export const endLease = async (db: Db, name: string, { processId }: OwnProcess):
     .execute()
 }
 
-/** Beyond what a lease lasts: so far ahead no process of this moment has noted anything. */
+/** A moment further ahead than this, or than this beyond a full lease, was written by a clock that was ahead. */
 const marginMs = 5_000
 const ahead = inMs(marginMs)
 
-/** By a clock that was ahead: they keep their distance from the moment they were written. */
+/** Jobs written by a clock that was ahead: their times keep their distance from the moment of writing. */
 const openAhead = sql`select job_id from etl.jobs where state = 'open' and updated_at > ${ahead} order by job_id`
 const tooFar = sql`(updated_at - clock_timestamp())`
 
 /**
- * The lease of a process tells: it is renewed every few seconds, so that one which ends later than a new one would was written by another clock. Purchases keep their
- * time, for the guard counts by it: longer rather than too short. A job that is locked is left to the next look. Nothing to do is one small question.
+ * Corrects times that a clock ahead wrote. A lease shows it: processes renew every few seconds, so another clock wrote a lease that ends later than a new one would. Purchases
+ * keep their time, since the guard counts by it: rather too long than too short. A locked job is left to the next check. Costs one small query where all is right.
  */
 const settleTimes = async (db: Db): Promise<void> => {
   const fromFuture = sql<boolean>`lease_until > ${inMs(leaseMs + marginMs)}`
@@ -237,10 +237,10 @@ const settleTimes = async (db: Db): Promise<void> => {
   const corrections = [
     sql`update etl.jobs set not_before = not_before - ${tooFar}, next_poll_at = next_poll_at - ${tooFar}, deadline_at = deadline_at - ${tooFar},
       updated_at = clock_timestamp() where job_id in (${openAhead} for update skip locked)`,
-    // Nights that are still to come have not been taken.
+    // No process can have claimed a tick of a later night.
     sql`delete from etl.ticks where due_at > ${ahead}`,
     sql`update etl.locks set held_until = clock_timestamp() where held_until > ${ahead}`,
-    // Each at a moment of its own, since ticks bear them.
+    // Each release gets a moment of its own, since ticks carry it.
     sql`update etl.releases r set heard_at = clock_timestamp() - interval '2 milliseconds' * (
         select count(*) from etl.releases o where o.account = r.account and o.heard_at >= r.heard_at)
       where r.heard_at > clock_timestamp()`,

@@ -1,4 +1,4 @@
-// What the ledger lets go of by age: finished jobs that bought nothing, wait lists of finished runs, HTTP requests, processes. Answers, loads,
+// What the ledger deletes by age: finished jobs that bought nothing, wait lists of finished runs, HTTP requests, processes. Answers, loads,
 // purchases and runs stay for good.
 import { type RawBuilder, sql } from 'kysely'
 import { type Counts, type Flags, type Maybe, type Numbers, query, queryColumn, type Row } from '../db/typed-row.ts'
@@ -7,10 +7,10 @@ import { liesIn, type NamedLanding } from './answers.ts'
 import { addUpCredits } from './request-credits.ts'
 import { valuesIn } from './slices.ts'
 
-/** Rows that went, by table; of jobs done walks and replays. */
+/** How many rows were deleted, by table; `jobs`: finished walks and replays. */
 type Pruned = Numbers<'jobs' | 'run_jobs' | 'requests' | 'processes'>
 
-/** Rows read in one statement, each a commit. */
+/** Rows that one statement reads; each statement commits. */
 const step = 10_000
 
 /** Removes what is older than so many days on the database's clock, oldest first, in bounded steps. Two at once do nothing twice. */
@@ -43,7 +43,7 @@ const oldRequests: Aging = {
   isOver: (before) => sql<boolean>`started_at < ${before}`,
 }
 
-/** Read from its beginning to the first step that is young, never the whole of it. */
+/** Reads the table from its beginning to the first step with a young row, never the whole table. */
 const readThrough = async (db: Db, before: RawBuilder<string>, { table, id, madeAt, isOver }: Aging): Promise<number> => {
   const [from, key, over] = [sql.table(table), sql.ref(id), isOver(before)]
   let removed = 0
@@ -79,7 +79,7 @@ const oldRunJobs = (before: RawBuilder<string>): RawBuilder<unknown> => sql`
     where r.state <> 'running' and r.finished_at < ${before}
     order by w.run_id, w.job_id limit ${step} for update of w skip locked)`
 
-/** Those whose run is on record stay with it. */
+/** A process stays as long as one of its runs is recorded. */
 const oldProcesses = (before: RawBuilder<string>): RawBuilder<unknown> => sql`
   delete from etl.processes where process_id in (
     select p.process_id from etl.processes p

@@ -29,7 +29,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
       ...{ next_poll_at: null, deadline_at: null, completed_at: null, fence: sql`fence + 1` },
       submitted_at: sql`coalesce(submitted_at, asked_at, clock_timestamp())`,
     })
-    // Given up, it had let go of its units: a plan of them would buy beside it.
+    // A purchase that was given up has lost its units: a plan of them would buy them twice.
     const pipeline = { pipelineId: job.pipeline_id, windowEvery: job.window_every }
     if (job.ask_number !== null) await awaitJob(trx, pipeline, String(jobId), { askNumber: job.ask_number, isBilled: false })
     const former = job.report_id === null || job.report_id === reportId ? '' : ` in place of ${job.report_id}`
@@ -40,7 +40,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
     return job.whose
   })
 
-/** A job that was given up lets go of its id. Throws USAGE where another one has it. */
+/** Takes the id from a job that was given up. Throws USAGE where any other job has it. */
 const freeId = async (trx: Db, jobId: number, account: string, reportId: string): Promise<void> => {
   const other = await trx
     .selectFrom('etl.jobs')
@@ -59,21 +59,21 @@ const freeId = async (trx: Db, jobId: number, account: string, reportId: string)
   await handOver(trx, otherId, jobId, message)
 }
 
-/** An id stands until it has led nowhere: it ended, or the service has never known it. */
+/** An id may be replaced only where it leads nowhere: its report ended, or the service has never known it. */
 const mayTakeId = ({ report_id, report_state, status_word }: Purchase): boolean =>
   report_id === null ||
   reportTransitions['asked about again'].from.some((state) => state === report_state) ||
   (report_state === 'submitted' && (status_word === null || status_word === notFound))
 
-/** An open job is left to the process that has it, and one without an id to the next one, which finds out what became of it. */
+/** An open job is left to the process that holds it; without an id it is left to the next process, which finds out what became of the submission. */
 const isWorkedOn = ({ state, holder, report_state }: Purchase): boolean =>
   !jobTransitions['late id'].from.some((from) => from === state) ||
   (state === 'open' && (holder !== null || report_state !== 'submitted'))
 
 /**
- * Takes a person's word that the report will not come: its units are free to be asked for again, by the next run that wants them. An id
- * that turns up later can still be adopted. Throws USAGE where nothing is awaited, while a submission is in flight, and for a report that is known and may well
- * come, unless the person is sure.
+ * Gives up a report because a person says that it will not come: the next run that wants its units may ask again. An id that turns up later can still be
+ * adopted. Throws USAGE where nothing is awaited, while a submission is in flight, and, unless the person is sure, for a report with an id whose deadline has
+ * not passed.
  */
 export const giveUpReport = (
   db: Db,
@@ -120,7 +120,7 @@ const freeUnits = (trx: Db, jobId: number): Promise<unknown> => {
     .execute()
 }
 
-/** `is_held`: a process that lives has the job. `is_due`: waiting for it has ended. */
+/** `is_held`: a live process has the job. `is_due`: its deadline has passed. */
 const purchases = (trx: Db, jobId: number) =>
   trx
     .selectFrom('etl.jobs')
@@ -151,7 +151,7 @@ const lockPurchase = async (trx: Db, jobId: number): Promise<Purchase> => {
 const refused = (jobId: number, why: string): EtlError =>
   new EtlError('USAGE', `Job ${jobId} ${why}. \`millrace reports list\` names the purchases.`)
 
-/** Submissions of the pipeline whose answer was lost and that were not asked again since, whatever its version, oldest first; older than a month they are left to a person. */
+/** Submissions by any version of the pipeline whose response was lost and that were not sent again since, oldest first; those older than 30 days are left to a person. */
 export const lostPurchases = (db: Db, pipeline: string) =>
   db
     .selectFrom('etl.jobs as j')

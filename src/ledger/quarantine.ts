@@ -18,7 +18,7 @@ const batchSize = 1_000
 
 const storable = (text: string): string => redact(text).toWellFormed()
 
-/** In the transaction of the load; secrets are taken out of the raw record. */
+/** Call in the load's transaction. Secrets are masked in the raw record. */
 export const insertQuarantine = async (
   db: Db,
   answerId: number,
@@ -41,14 +41,14 @@ export const insertQuarantine = async (
 }
 
 /**
- * Part of a larger statement: open rows of the units are answered for by the load at hand, and those still wrong are written again by it. Said as what they
- * are not, so that a plan made while the table was empty reads the units' few rows and not the index of all open ones.
+ * Part of a larger statement: the load at hand supersedes open rows of its units, and writes those still wrong again. The states are given by what they are
+ * not, so that a plan made while the table was empty reads the units' few rows and not the index of all open rows.
  */
 export const closeQuarantine = (units: readonly number[]): RawBuilder<unknown> =>
   sql`update etl.quarantine set state = 'superseded', resolved_at = clock_timestamp()
     where unit_id = any(${units.map(String)}::bigint[]) and state not in ('resolved', 'superseded')`
 
-/** Open rows of the answer give way to those of a later try of the same version. @param which those of an unknown unit, or of these units, which stay as they are */
+/** A later try of the same version supersedes open rows of the answer. @param which `strays`: rows of an unknown unit; numbers: rows of these units */
 export const supersede = async (
   db: Db,
   { pipelineId }: Pick<ClaimedJob, 'pipelineId'>,
@@ -68,7 +68,7 @@ export const supersede = async (
     .execute()
 }
 
-/** Records of an unknown unit, of answers that no unit holds or waits for any more: newer answers have taken their place. There are hardly ever any. */
+/** Supersedes records of unknown units, of answers that no unit has, holds or waits for any more: newer answers have replaced them. There are hardly ever any. */
 export const supersedeReplaced = async (db: Db, pipelineId: number, pipeline: string): Promise<void> => {
   await query(db)`
     with strays as (

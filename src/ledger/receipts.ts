@@ -4,7 +4,7 @@ import { type Counts, type Numbers, query, queryOne } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
 
-/** A purchase in words that another ledger understands, named as in its receipt. null: nothing is bought by the job, or about to be. */
+/** A purchase as another ledger can read it, named as in its receipt. null: the job has bought nothing, and is not about to. */
 export const purchaseOf = async (db: Db, jobId: number) =>
   (await db
     .selectFrom('etl.jobs as j')
@@ -22,7 +22,7 @@ export const purchaseOf = async (db: Db, jobId: number) =>
 
 export type Purchase = NonNullable<Awaited<ReturnType<typeof purchaseOf>>>
 
-/** The receipt of that id is written. Another id may be recorded for the job by now. */
+/** Records that the receipt of that id is written. Does nothing where the job has another id by now. */
 export const receiptWritten = async (db: Db, jobId: number, reportId: string): Promise<void> => {
   await db
     .updateTable('etl.jobs')
@@ -31,10 +31,10 @@ export const receiptWritten = async (db: Db, jobId: number, reportId: string): P
     .execute()
 }
 
-/** The newest of what the ledger knows; 0: none. Of purchases, and of answers and purchases. */
+/** The highest numbers that the ledger knows; 0: none. `boughtAsk`: of purchases; `ask`: of purchases and answers. */
 export type Newest = Numbers<'runId'> & Counts<'boughtAsk' | 'ask'>
 
-/** The highest numbers on record: a restored ledger goes on above those its landings prove. */
+/** A restored ledger continues above these numbers, and above those that its landings prove. */
 export const newestKnown = (db: Db): Promise<Newest> =>
   queryOne<Newest>(db)`
     select coalesce((select max(run_id) from etl.runs), 0)::float8 as "runId", b.ask as "boughtAsk",
@@ -51,7 +51,7 @@ export const countUnknownRuns = async (db: Db, runIds: readonly number[]): Promi
   return new Set(runIds).size - Number(known)
 }
 
-/** Purchases of these ask numbers, as far as a receipt must agree with them. */
+/** Purchases of these ask numbers, with the fields in which a receipt must agree with them. */
 export const purchasesOf = async (db: Db, askNumbers: readonly string[]) =>
   db
     .selectFrom('etl.jobs')
@@ -61,7 +61,7 @@ export const purchasesOf = async (db: Db, askNumbers: readonly string[]) =>
     .where('report_state', 'is not', null)
     .execute()
 
-/** Of purchases whose id is not on record, and which no other has replaced. */
+/** Ask numbers of purchases without a recorded id that no other job has replaced. */
 export const asksWithoutId = async (db: Db): Promise<string[]> => {
   const rows = await db
     .selectFrom('etl.jobs')
@@ -83,7 +83,7 @@ export const walksUnderWay = async (db: Db): Promise<string[]> => {
   return rows.flatMap((row) => row.ask_number ?? [])
 }
 
-/** New answers are newer than all of these. */
+/** Raises the sequence, so that new answers get higher numbers than this one. */
 export const drawAbove = async (db: Db, askNumber: string): Promise<void> => {
   await query(db)`
     select setval('etl.ask_numbers', ${askNumber}::bigint) from etl.ask_numbers where last_value < ${askNumber}::bigint`

@@ -1,5 +1,5 @@
-// The id of a report that was paid for, recorded by the process that knows it; and an id that the service gave before, because it knows the request: an
-// idempotent submission is answered with the report it has, which another job of the account has already.
+// Records the id of a paid report, in the process that knows it. A service that recognises a repeated (idempotent) submission answers with a former report,
+// which another job of the account may already have.
 import assert from 'node:assert/strict'
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
@@ -29,8 +29,8 @@ interface GivenId {
 const uniqueViolation = '23505'
 
 /**
- * One statement first: once it was sent the server carries it out, whatever becomes of this process. What it returns says that another job has the
- * report, and how this one goes on; null: it is this one's.
+ * Records the id by one statement first: once sent, PostgreSQL carries it out, whatever becomes of this process. null: the report is this job's. Else
+ * another job has it, and the result says how this job continues.
  */
 export const recordId = async (db: Db, claim: ClaimedJob, given: GivenId): Promise<GivenBefore | null> => {
   try {
@@ -45,7 +45,7 @@ export const recordId = async (db: Db, claim: ClaimedJob, given: GivenId): Promi
   return null
 }
 
-/** Of a job that this process had lost, and that is open again: its units may count on another one by now, which would buy them once more. */
+/** For a job that this process had lost and that is open again: its units may be in another job by now, which would buy them again. */
 const takeBackUnits = async (db: Db, claim: ClaimedJob): Promise<void> => {
   const { jobId, pipelineId, windowEvery } = claim
   const reopened = jobRow(db, claim).select('ask_number as askNumber').where('state', '=', 'open')
@@ -53,15 +53,15 @@ const takeBackUnits = async (db: Db, claim: ClaimedJob): Promise<void> => {
   if (askNumber === null) return
   await db.transaction().execute(async (trx) => {
     await lockPipeline(trx, pipelineId)
-    // Who settles it meanwhile would not see who waits for it now.
+    // A process that settles the job meanwhile would not see the runs that wait for it now.
     await lockJobs(trx, [String(jobId)])
     await awaitJob(trx, { pipelineId, windowEvery }, String(jobId), { askNumber, isBilled: false })
   })
 }
 
 /**
- * Outside the fence: what was paid for is known from here on, also where another process has the job by now. A job that had been given up over the lost answer, by a
- * process or by a person, is open again, for the next one that takes up orphans. An id that is on record stays: another one would be another report.
+ * Works outside the fence: the id of a paid report is recorded also where another process has the job by now. Reopens a job that a process or a person had given
+ * up over the lost response, for the next run that takes up orphans. A recorded id stays: another id would be another report.
  */
 const keepId = async (db: Db, claim: ClaimedJob, { reportId, statusWord }: GivenId): Promise<void> => {
   const reopened = sql<boolean>`state in ('held', 'failed', 'replaced') and report_state <> 'submitted'`
@@ -80,13 +80,13 @@ const keepId = async (db: Db, claim: ClaimedJob, { reportId, statusWord }: Given
     .where('job_id', '=', String(claim.jobId))
     .where(mayBegin(reportTransitions['id known']))
     .where(sql<boolean>`coalesce(report_id, ${reportId}) = ${reportId}`)
-    // One that failed under its id is over; one that failed without any was given up before its id was known.
+    // A report that failed under its id is over; a job that failed without an id was given up before the id was known.
     .where((eb) => eb.or([eb('report_state', '<>', 'failed'), eb('report_id', 'is', null)]))
     .returning('job_id')
     .execute()
   if (rows.length > 0) return
   const found = await jobRow(db, claim).select(['report_id', 'report_state']).executeTakeFirst()
-  // A successor may have polled it since: then it is on record.
+  // The next process of the job may have polled the report since: then its id is recorded.
   if (found?.report_id === reportId) return
   throw new EtlError(
     'INTERNAL',
@@ -95,21 +95,21 @@ const keepId = async (db: Db, claim: ClaimedJob, { reportId, statusWord }: Given
   )
 }
 
-/** A report that another job waits for is asked about again after so long. */
+/** How long a job waits before it checks again on a report that another job waits for. */
 const otherWaitsMs = 30_000
 
 type Other = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'answer_id' | 'ask_number' | 'asked_at' | 'request_hash'>
 
 /**
- * Takes the report up instead of fighting for it: its answer where that has landed, the report itself where its job is over. Where its job still waits
- * for it this one waits too. The number stays the former one, since the answer is a former one. What it returns says how the job goes on; null: no other
- * job has the report, or had it, so that it is this one's to record.
+ * Uses the report of the other job: its answer where that has landed, the report itself where that job is over. Where that job still waits for it, this job
+ * waits too. The ask number stays the former one, since the answer is a former one. The result says how this job continues; null: no other job has the report
+ * any more, and this job records it.
  */
 const adoptKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Promise<GivenBefore | null> =>
   db.transaction().execute(async (trx) => {
     const { own, other } = await lockBoth(trx, claim, reportId)
     if (other === null) return null
-    // What is not on record (a restored ledger) contradicts nothing.
+    // A request that is not recorded (restored ledger) contradicts nothing.
     if (own.request_hash !== null && other.request_hash !== null && own.request_hash !== other.request_hash)
       return { message: `the service gave report ${reportId}, which job ${other.job_id} has for another request`, waitMs: null }
     await letGo?.()
@@ -129,7 +129,7 @@ const adoptKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Pr
 
 const goesOn = (message: string, waitMs: number): GivenBefore => ({ message: `${message}. It is not bought again.`, waitMs })
 
-/** In the order of their numbers, as everybody locks jobs. */
+/** Locks both in the order of their numbers, in which every process locks jobs. */
 const lockBoth = async (trx: Db, claim: ClaimedJob, reportId: string): Promise<{ own: Other; other: Other | null }> => {
   const rows = await trx
     .selectFrom('etl.jobs')
@@ -158,7 +158,7 @@ const takeAnswer = async (trx: Db, { jobId }: ClaimedJob, answerId: string): Pro
   await setJob(trx, jobId, { ...nothingAsked, ...answer, answer_id: answerId, released: false, updated_at: databaseNow })
 }
 
-/** Units whose answer is this one or was asked for later have been looked at: the service had nothing newer. Returns how many. */
+/** Records that units with this answer, or one asked for later, were checked: the service had nothing newer. Returns how many. */
 const noteStanding = (trx: Db, claim: ClaimedJob, answerId: string): Promise<number> =>
   queryValue<Numbers<'units'>>(trx)`
     with standing as materialized (
@@ -177,7 +177,7 @@ const moveReport = async (trx: Db, { jobId, pipelineId }: ClaimedJob, other: Oth
   await note(trx, { kind: 'report taken up', pipelineId, jobId, message })
 }
 
-/** The report of a job is another one's from here on, and what it costs is counted with that: without it the job has no purchase under way, which budgets would count and a run take up. */
+/** Moves the report of a job, and its cost, to another job. The former job is left without a live purchase, which budgets would count and a run would take up. */
 export const handOver = async (trx: Db, from: string, to: number, message: string): Promise<void> => {
   await query(trx)`
     with bill as (select used_quota from etl.jobs where job_id = ${from}::bigint and report_state in ${maybePaid})

@@ -16,21 +16,21 @@ export interface JobFrame {
   readonly account: string
   readonly every: WindowSize
   readonly force: boolean
-  /** Nights that ask for a value as usual are noted, so that a guard can tell a hole from an older month. */
+  /** Whether nights record from which window on they ask for a value, so that the guard can tell a gap from an older month. */
   readonly isGuarded: boolean
   readonly order: 'newest-first' | 'oldest-first'
 }
 
-/** The lowest goes first: by the day the newest (or oldest) window ends, the same over all pipelines. */
+/** Lowest first: by the day on which the newest window ends, or the oldest begins; comparable over all pipelines. */
 export const priorityOf = (order: JobFrame['order'], from: RawBuilder<unknown>, to: RawBuilder<unknown>): RawBuilder<number> =>
   order === 'oldest-first' ? sql<number>`${from} - date '1970-01-01'` : sql<number>`date '1970-01-01' - ${to}`
 
-/** Of an entry of a run's list. @param entry name of its row */
+/** Whether an entry of a run's list is in oldest-first order. @param entry name of its row */
 export const isOldestFirst = (entry: string): RawBuilder<boolean> => sql<boolean>`(${sql.ref(entry)}.priority > 0)`
 
 /**
- * Part of a statement over `gone`: units count on these jobs no longer, but on what was asked for in their place before and is not over; those that were
- * nothing but planned are forgotten. @param which of their units u
+ * Part of a statement over `gone`: units leave these jobs for the job that was asked for in their place before, where it is not over. Units that were only planned are
+ * deleted. @param which of their units u
  */
 export const leavingUnits = (which: RawBuilder<unknown> = sql`true`): RawBuilder<unknown> => sql`left_units as (
       select u.pipeline_id, u.window_from, u.slice_id, b.job_id as back_to,
@@ -52,19 +52,19 @@ export const leavingUnits = (which: RawBuilder<unknown> = sql`true`): RawBuilder
 const lettingGo = (from: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp() where job_id in (select job_id from ${from}) and outcome is null`
 
-/** Of job `j` without an answer: nothing was ordered for it. What came of a walk is kept beside it. */
+/** Job `j`, which has no answer, has bought nothing. Pages that came of a walk are kept beside it. */
 export const isUnbought = sql<boolean>`(j.ask_number is null or j.kind = ${sql.lit('walk')})`
 
-/** Of job `j`: a night would try it again in that person's name. */
+/** A person ordered job `j`: a night would retry it in that person's name. */
 export const isPersons: RawBuilder<boolean> = sql<boolean>`j.wanted_by in ('range', 'force', 'approval')`
 
-/** Of job `j`: no process has it, or one that has died. */
+/** No process has job `j`, or only a dead one. */
 export const isNobodys = sql<boolean>`(j.holder is null or exists (select from etl.processes h
   where h.process_id = j.holder and (h.ended_at is not null or ${isLeaseOver})))`
 
 /**
- * Deletes the jobs, with units that were nothing but planned. Walks that have paid for pages stay, as failed and in no run's name: the next run that asks for the unit goes on
- * from them. Returns how many, deleted or kept. @param picked job_id of jobs to lock and delete; they may not have been asked for yet
+ * Deletes the jobs, with units that were only planned. Walks with paid pages stay, failed and without a person's order: the next run that asks for the unit continues from
+ * them. Returns how many were deleted or kept. @param picked job_id of jobs to lock and delete; they may not have been asked for yet
  */
 export const dissolve =
   (trx: Db) =>
@@ -83,9 +83,9 @@ const takenBack =
   'It was cancelled while its pages were read. Those that were paid for are kept: a run that asks for its month again buys only the rest.'
 
 /**
- * Takes back jobs that were not asked for yet and that no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only
- * those whose values have left the lists are of no use, and those that another one's answer was to serve. Reports that were too dear for a budget are planned anew; what has a person's word stays,
- * what was asked for with --force as failed.
+ * Dissolves jobs that are not asked for yet and that no live run waits for, at most a step's worth; returns how many. Reports are packed again, also those held as too dear for
+ * a budget. Walks go only where their values have left the lists, or where another job's answer was to serve them. Approved jobs stay; reports of --force that their run
+ * reported as failed or waiting stay as failed.
  */
 export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFrame, 'pipelineId' | 'kind'>): Promise<number> => {
   const most = kind === 'walk' ? 50_000 : 1_000
@@ -111,10 +111,10 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
   return failed + (await dissolve(trx)`${picked} ${kept} ${locked}`)
 }
 
-/** Its run has said that it failed or waits, and that a later one tries again; what was not tried goes with the command that was stopped. */
+/** Its run reported that it failed or waits, and that a later run retries it. A forced job that was not tried ends with the stopped command. */
 const isOwedByForce = sql<boolean>`(j.forced and j.error_code is not null)`
 
-/** Loaded units would look finished without it: as failed, the job is packed anew by the next run that wants them. */
+/** Without the job its loaded units would look finished. As failed, it is packed again by the next run that wants them. */
 const failForced = (trx: Db, picked: RawBuilder<unknown>): Promise<number> =>
   countRows(trx)`with gone as materialized (${picked}), let_go as (${lettingGo(sql`gone`)})
     update etl.jobs set state = 'failed', not_before = null, updated_at = clock_timestamp() where job_id in (select job_id from gone) returning job_id`
@@ -124,19 +124,19 @@ export interface BoxToMake extends Omit<NeededCells, 'leftJobIds'> {
   readonly from: IsoDate
   readonly to: IsoDate
   readonly cells: number
-  /** What it is thought to cost; null: not asked. */
+  /** Estimated credits; null: not asked. */
   readonly credits?: number | null
-  /** Held until a person approves it: the approval that asks for that; null: it may go. */
+  /** The approval that holds it until a person approves; null: it is not held. */
   readonly approvalId?: string | null
 }
 
-/** What a job says that waits for approval; the approval itself has the figures. */
+/** Message of a job that waits for approval; the approval has the figures. */
 const needsApproval = (
   pipelineId: number,
 ): RawBuilder<string> => sql<string>`'It would cost more than this pipeline''s nights usually do, and waits for a person: \`millrace plan '
   || p.pipeline || '\` shows what it is, \`millrace approve ' || p.pipeline || '\` allows it.' from etl.pipelines p where p.pipeline_id = ${pipelineId}`
 
-/** Part of a statement over `asked`: the windows of units that are asked for are open from now on. */
+/** Part of a statement over `asked`: opens the windows of units that are asked for. */
 export const openingWindows = (pipelineId: number): RawBuilder<unknown> => sql`opened as (
     -- Read from what was asked for: the server begins with the last of the statements that nothing reads, and a load locks its units first.
     insert into etl.windows (pipeline_id, window_from) select distinct ${pipelineId}::integer, window_from from asked
@@ -144,10 +144,10 @@ export const openingWindows = (pipelineId: number): RawBuilder<unknown> => sql`o
       where windows.closed_generation is not null
   )`
 
-/** What a walk that was taken back has paid for serves the one in its place. */
+/** Landings with paid pages of a cancelled walk: the walk in its place continues from them. */
 const begunBefore = sql`(select t.begun_landing from etl.jobs t where t.job_id = b.left_job_id and t.state = 'failed' and t.error_code = 'CANCELLED')`
 
-/** Part of a statement over `box`: the jobs, their units, who waits, and the windows that are open from now on. */
+/** Part of a statement over `box`: makes the jobs, points their units at them, has the run wait for them, and opens the windows. */
 const made = ({ runId, pipelineId, kind, account, every, force, isGuarded, order }: JobFrame): RawBuilder<unknown> => sql`
   made as (
     insert into etl.jobs (pipeline_id, kind, reason, wanted_by, window_from, window_to, slice_ids, cells, forced, run_id, former_job_id, account,
@@ -192,13 +192,13 @@ export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxT
   return Number(jobs)
 }
 
-/** What the guard says of jobs that are about to be made. */
+/** The guard's decision about jobs that are to be made. */
 export interface Ruling {
-  /** Held are those that they wanted. */
+  /** Jobs that these askers want are held. */
   readonly held: readonly WantedBy[]
-  /** The approval that the held wait for; null: none is. */
+  /** The approval that held jobs wait for; null: none is held. */
   readonly approvalId: string | null
-  /** Whose purchase a person has just allowed. */
+  /** Jobs that these askers want: a person has just approved them. */
   readonly allowed: readonly WantedBy[]
   /** Credits of a unit; null: not known. */
   readonly credits: number | null
@@ -246,7 +246,7 @@ export const lockJobs = async (trx: Db, jobIds: readonly string[]): Promise<void
     .execute()
 }
 
-/** Held or failed jobs whose every unit is asked for by another now are over; a late id of theirs is still taken in. */
+/** Ends held or failed jobs whose every unit another job asks for now; a late report id of theirs is still recorded. */
 export const retireJobs = async (trx: Db, jobIds: readonly string[]): Promise<void> => {
   if (jobIds.length === 0) return
   await query(trx)`update etl.jobs j set state = 'replaced', updated_at = clock_timestamp()
@@ -260,7 +260,7 @@ export const waitedFor = async (db: Db, runId: number): Promise<{ readonly jobs:
     .selectFrom('etl.run_jobs')
     .select((eb) => [eb.fn.countAll<string>().as('jobs'), eb.fn.sum<string | null>('units').as('units')])
     .where('run_id', '=', String(runId))
-    // What waits for approval is nothing to wait for.
+    // A run does not wait for jobs that wait for approval.
     .where((eb) => eb.or([eb('outcome', 'is', null), eb('outcome', '<>', 'held')]))
     .executeTakeFirstOrThrow()
   return { jobs: Number(row.jobs), units: Number(row.units ?? 0) }

@@ -12,7 +12,7 @@ export interface ReplayScope {
   readonly pipelineId: number
   /** null: the whole span of each answer. */
   readonly range: Window | null
-  /** Only slices with one of these values, by dimension; a dimension the pipeline does not have fits none. */
+  /** Only slices with one of these values, by dimension; a dimension that the pipeline does not have matches none. */
   readonly only: ReadonlyMap<string, readonly string[]> | null
   /** For people: `replay`, `quarantine retry`. */
   readonly reason: string
@@ -27,7 +27,7 @@ export type KeptAnswer = Numbers<'answerId'> & Texts<'landing'>
 /** Jobs to make for answers of one page. */
 export interface ReplayPart {
   readonly answerIds: readonly number[]
-  /** Of the first job, less one; a run works on the lowest first. */
+  /** Priority of the first job, less one; a run takes the lowest first. */
   readonly priority: number
   /** Which units the run counts as asked for: those that neither hold nor hold back a newer answer, or all it covers. */
   readonly counts: 'holding' | 'all'
@@ -39,7 +39,7 @@ type AnswersPage = Lists<Record<'answers', KeptAnswer>> & Maybe<Record<'end', Pa
 const unitsInPage = 5_000
 
 /**
- * The answers that the next units of the range hold, hold back, or wait to load, each on the page of its first unit. In the order of windows, so that it takes no memory of its own however many units there are.
+ * A page of the answers that units of the range have, hold back, or wait to load; each answer is on the page of its first unit. In the order of windows, so that memory stays flat.
  */
 export const answersHeld = async (
   db: Db,

@@ -1,5 +1,5 @@
-// What a person decides about failed and held units and about runs, each with its event in the same transaction: a held answer loads as it is, or the job is
-// worked on again; the run that did it waits for it.
+// A person's decisions about failed and held units and about runs, each with its event in the same transaction: a held answer loads as it is, or the job is opened
+// again; the run of the command waits for it.
 import assert from 'node:assert/strict'
 import { sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
@@ -9,7 +9,7 @@ import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { mayBegin, openAgain, reportTransitions, setJob } from './transitions.ts'
 
-/** A failed unit's job is worked on again with all its attempts; a report it bought stays its own. False: it had not failed. */
+/** Opens a failed unit's job again, with all its attempts; a report that it bought stays its own. False: it had not failed. */
 export const retryByPerson = (db: Db, unitId: number, by: string): Promise<boolean> =>
   db.transaction().execute(async (trx) => {
     const found = await lockUnit(trx, unitId)
@@ -26,7 +26,7 @@ export const noteCancel = (db: Db, runId: number, by: string): Promise<void> =>
 
 type UnitRow = Row<'etl.units', 'pipeline_id' | 'window_from' | 'slice_id' | 'job_id' | 'held_answer_id'>
 
-/** Of unit `u`: a job on its way that loads an answer a person released. A newer job may be the unit's own. */
+/** For unit `u`: an open job that loads an answer which a person released. The unit may point at a newer job. */
 const loadingOf = sql<
   string | null
 >`(select min(r.job_id) from etl.jobs r where r.pipeline_id = u.pipeline_id and r.state = 'open' and r.ask_number is not null
@@ -41,7 +41,7 @@ const lockUnit = async (trx: Db, unitId: number) => {
   const before = await units.executeTakeFirst()
   if (before === undefined) return null
   await lockPipeline(trx, before.pipeline_id)
-  // None has the number 0.
+  // No job has the number 0.
   const jobs = jobRow(trx, { jobId: before.job_id ?? 0 }).select(['job_id', 'state', 'guard', 'released', 'answer_id'])
   const job = await jobs.forUpdate().executeTakeFirst()
   const unit = await units.forUpdate().executeTakeFirst()
@@ -61,11 +61,11 @@ const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean
   return Number(jobId)
 }
 
-/** What became of the wish to release a unit. */
+/** The outcome of releasing a unit. */
 export type ReleasedUnit =
-  /** Its job is open now; `joined`: somebody released it before, and it is not settled yet. */
+  /** Its job is open now; `joined`: it was released before, and is not settled yet. */
   | { readonly kind: 'released' | 'joined'; readonly jobId: number }
-  /** Nothing was changed. What would be bought for more than usual has a command of its own. */
+  /** Nothing was changed. `needs approval`: the unit would be bought beyond the usual, which has a command of its own. */
   | { readonly kind: 'not held' | 'needs approval' }
 
 /** @param by who did it, for the event: `status page`, `command line` */
@@ -90,7 +90,7 @@ const releaseUnit = async (trx: Db, unitId: number, by: string): Promise<Release
 export const releaseByPerson = async (db: Db, unitId: number, by: string): Promise<boolean> =>
   (await db.transaction().execute((trx) => releaseUnit(trx, unitId, by))).kind === 'released'
 
-/** The same, and the run waits for what was released, also by others. One transaction, so that no other process settles it in between. */
+/** The same, and the run waits for the job, also where it was released before. One transaction, so that no other process settles the job in between. */
 export const releaseFor = (db: Db, runId: number, unitId: number, by: string): Promise<ReleasedUnit> =>
   db.transaction().execute(async (trx) => {
     const release = await releaseUnit(trx, unitId, by)
@@ -112,7 +112,7 @@ export const releasable = (db: Db, unitIds: readonly number[]): Promise<Releasab
     where u.unit_id = any(${unitIds.map(String)}::bigint[])
       and (u.held_answer_id is not null or j.state = 'held' or j.state = 'open' and j.released)`
 
-/** Those of the numbers that are no unit's. */
+/** Those of the numbers that belong to no unit. */
 export const unknownUnits = async (db: Db, unitIds: readonly number[]): Promise<number[]> => {
   const rows = await db
     .selectFrom('etl.units')
@@ -123,7 +123,7 @@ export const unknownUnits = async (db: Db, unitIds: readonly number[]): Promise<
   return unitIds.filter((unitId) => !known.has(unitId))
 }
 
-/** A job that loads the held answer into this unit alone; null: nothing is held back. A newer job that asks for the unit goes on asking. Rows name a run: the one that asked, else the newest. */
+/** Makes a job that loads the held answer into this unit alone; null: none is held. A newer job that asks for the unit stays. Rows name a run: the one that asked, else the newest. */
 const releaseAnswer = async (
   trx: Db,
   { pipeline_id, window_from, slice_id, held_answer_id }: UnitRow,

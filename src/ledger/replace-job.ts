@@ -1,4 +1,4 @@
-// A job that is asked again, or cut: new jobs ask for its units, and the runs that waited for it wait for them.
+// Replaces a job that is asked again, or split: new jobs ask for its units, and the runs that waited for it wait for them.
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { IsoDate, Window, WindowSize } from '../core/types.ts'
@@ -10,19 +10,19 @@ import { databaseNow } from '../db/database-clock.ts'
 import { type Claim, fenced, isClaimedBy, type ParkOptions, parkJob, type Reason } from './claim-fence.ts'
 import { valuesIn } from './slices.ts'
 
-/** What one of the new jobs asks for: every combination again. */
+/** What one of the new jobs asks for: every combination of its slices and windows. */
 export interface JobPart {
   readonly sliceIds: readonly number[]
   readonly window: Window
   /** The job of another version or pipeline whose answer serves it. Default: none. */
   readonly servedBy?: number | undefined
-  /** What it asks for is here: it is made also where no unit counts on the former job, as on that of a replay. Default: false. */
+  /** Its answer is here: it is made also where no unit points at the former job, as with the job of a replay. Default: false. */
   readonly isHere?: boolean
 }
 
 /**
- * Replaces the job by planned ones that name it as the former, and returns them; a part none of whose units still counts on the job is left out.
- * Open waiting moves to the parts it is for, and jobs that it was to serve are cut alike. @param reason why it was cut; null: it was not refused. A late id of the replaced job can still be taken in. Throws INTERNAL where the parts leave a unit out.
+ * Replaces the job by planned jobs that name it as the former, and returns them; leaves out parts without units that still point at the job. Moves the runs that wait for it to its
+ * parts, and splits jobs that it was to serve. A late id can still be recorded. Throws INTERNAL where the parts leave a unit out. @param reason why it was refused; null: it was not
  */
 export const replaceJob = async (
   trx: Db,
@@ -57,7 +57,7 @@ export const replaceJob = async (
 
 type Wait = Pick<ParkOptions, 'code' | 'message' | 'notBeforeMs'>
 
-/** The job's answer is loaded by a new job into the windows before that day; the others wait in one that was not asked for. False: none of them counted on the job. */
+/** A new job loads the job's answer into the windows before that day; another, not asked for yet, waits for the later ones. False: no later unit pointed at the job. */
 export const keepUpTo = async (trx: Db, claim: ClaimedJob, day: IsoDate, why: Wait): Promise<boolean> => {
   const { sliceIds, box } = claim
   const parts = [
@@ -65,7 +65,7 @@ export const keepUpTo = async (trx: Db, claim: ClaimedJob, day: IsoDate, why: Wa
     { sliceIds, window: { from: day, to: box.window.to } },
   ]
   const made = await replaceJob(trx, claim, parts)
-  // A replay is for the units that there are.
+  // A replay counts only units that exist.
   await query(trx)`
     with here as (
       update etl.jobs j set answer_id = f.answer_id, ask_number = f.ask_number, asked_at = f.asked_at, estimated_quota = 0,
@@ -78,7 +78,7 @@ export const keepUpTo = async (trx: Db, claim: ClaimedJob, day: IsoDate, why: Wa
   return (await parkMade(trx, made, day, why)) > 0
 }
 
-/** Those of the new jobs that ask for windows from that day on wait for a later run. Returns how many do. */
+/** Parks the new jobs for windows from that day on: a later run continues them. Returns how many. */
 export const parkMade = async (trx: Db, made: readonly number[], from: IsoDate, why: Wait): Promise<number> => {
   const later = await trx
     .selectFrom('etl.jobs')
@@ -122,11 +122,11 @@ const makeJob = async (trx: Db, former: JobRow, { sliceIds, window, servedBy }: 
   return Number(row.job_id)
 }
 
-/** What the part is thought to cost, of what the whole was. */
+/** The part's share of the former job's estimated credits. */
 const shareOf = ({ estimated_quota, cells }: JobRow, part: number): number | null =>
   estimated_quota === null ? null : Math.ceil((Number(estimated_quota) * part) / cells)
 
-/** False where none of them counts on the former job any more. */
+/** False: no unit of the part points at the former job any more. */
 const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, jobId: number): Promise<boolean> =>
   (await countRows(trx)`
     with locked as (
@@ -138,10 +138,10 @@ const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart,
     update etl.units u set job_id = ${jobId}::bigint from locked l
     where u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = l.slice_id returning u.unit_id`) > 0
 
-/** Of a job that was to be served: its slices, and what they are called where the serving one asks for them; 0: they are not there any more. */
+/** A job that was to be served. `names`: its slices, as the serving job's pipeline numbers them; 0: that pipeline does not have the slice. */
 type ServedRow = Row<'etl.jobs', 'job_id' | 'fence' | 'slice_ids' | 'window_from' | 'window_to'> & Lists<Numbers<'names'>>
 
-/** What waited for the former job's answer waits for those of its parts. What no part asks for is planned anew by a later run. */
+/** Jobs that waited for the former job's answer wait for those of its parts. Units that no part asks for are planned again by a later run. */
 const moveServed = async (trx: Db, former: JobRow, parts: readonly JobPart[]): Promise<void> => {
   const rows = await query<ServedRow>(trx)`
     select j.job_id, j.fence, j.slice_ids, j.window_from, j.window_to, array(
@@ -163,7 +163,7 @@ const moveServed = async (trx: Db, former: JobRow, parts: readonly JobPart[]): P
   }
 }
 
-/** The runs that waited for the former job wait for what each of the new ones has of it. */
+/** The runs that waited for the former job wait for their share of each new job. */
 const moveWaiting = async (trx: Db, former: JobRow, every: WindowSize, made: readonly number[]): Promise<void> => {
   await query(trx)`
     with ended as (
@@ -182,16 +182,16 @@ const moveWaiting = async (trx: Db, former: JobRow, every: WindowSize, made: rea
     from wanted where units > 0`
 }
 
-/** Halving comes to a single one after so many refusals, to two of them after twice as many. */
+/** Halving reaches one single item after log2 refusals, and two of them after twice as many. */
 const mostRefusals = (count: number): number => 2 * Math.ceil(Math.log2(Math.max(count, 2)))
 
-/** Several jobs go down to the bottom side by side: refusals of large parts alone do not show that every single cell is refused. */
+/** Several single cells must be refused: parts are split side by side, so refusals of large parts do not show that every cell is refused. */
 const singlesRefused = 3
 
 /**
- * How often parts of what was planned as one report were refused in these words, with none of them taken meanwhile and several single cells among
- * them; the job's own refusal is counted. A job of several values also waits for as many values that were refused by themselves: the windows of a
- * few bad values are refused in a row too, and say nothing of the good ones beside them. null: not so often that cutting it further is useless.
+ * How often parts of one planned report were refused with this message, this job's refusal included, while none of them was accepted; null: too seldom to give up
+ * splitting it. Several single cells must be among them and, for a job of several values, several values refused by themselves: the windows of a few bad
+ * values are refused in a row, too, which says nothing about the good values beside them.
  */
 export const refusedInARow = async (db: Db, claim: ClaimedJob, { code, message }: Reason): Promise<number | null> => {
   const { refused, singles, cells, alone, values } = await queryOne<

@@ -28,13 +28,13 @@ export interface ReportMemoOptions extends Payer {
   readonly requestsPerSecond: number
 }
 
-/** Of the rate, what polls of open reports may take; the rest is for submissions and downloads. */
+/** Share of the request rate that polls of open reports may take; the rest is for submissions and downloads. */
 const shareOfPolls = 0.5
 
 /** Each call is one transaction under the job's fence, but for an id that was paid for. */
 export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions): ReportMemo => {
   const set = (transition: Transition<ReportState>, values: Values): Promise<void> => change(db, claim, transition, values)
-  // One that a person recorded has none until it is polled.
+  // A report that a person recorded has no deadline until it is polled.
   const deadline = sql<string>`coalesce(deadline_at, ${inMs(options.deadlineMs)})`
   return {
     current: () => current(db, claim),
@@ -65,7 +65,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
         status_word: statusWord,
         used_quota: usedQuota,
         data_points_count: dataPoints,
-        // The first time: it may be said again for as long as its download is refused.
+        // The first time only: the service may say it again for as long as the download is refused.
         completed_at: sql<string>`coalesce(completed_at, clock_timestamp())`,
         next_poll_at: null,
         deadline_at: deadline,
@@ -93,7 +93,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
   }
 }
 
-/** A named price of nothing is no price: bills tell whether a report is free. null: there is none yet. */
+/** A price of 0 named by the service is no price: only bills show whether a report is free. null: there is no bill yet. */
 const priceByBills = async (db: Db, { cells }: ClaimedJob, { pipeline }: Payer): Promise<number | null> => {
   const perUnit = await creditsOfUnit(db, pipeline)
   return perUnit === null ? null : exact(perUnit * cells)
@@ -143,8 +143,8 @@ const changed = (db: Db, claim: ClaimedJob, transition: Transition<ReportState>,
   setClaimed(db, claim, { ...values, updated_at: databaseNow }, mayBegin(transition))
 
 /**
- * Idempotent. One statement first: once it was sent the server carries it out, behind whatever lock and whatever becomes of this process. Where it finds
- * nothing a lock waits for an intent whose commit is still under way.
+ * Idempotent. One statement first: once sent, PostgreSQL carries it out, behind any lock and whatever becomes of this process. Where it finds no
+ * intent, a lock waits for an intent whose commit is still in progress.
  */
 const withdrawIntent = async (db: Db, claim: ClaimedJob): Promise<void> => {
   const transition = reportTransitions['certainly not taken']
@@ -161,7 +161,7 @@ const refusal = async (db: Db, claim: ClaimedJob, transition: Transition<ReportS
   if (held === undefined) return fenced(claim)
   const found = await reportRow(db, claim)
   const about = `${claim.box.key}: report ${found?.reportId ?? '(id not known)'} is ${found?.state ?? 'not on record'}`
-  // The sender of the submission wrote its id down while this process thought the answer lost.
+  // The sender of the submission recorded its id while this process thought the response lost.
   if (found?.state === 'submitted' && transition === reportTransitions['answer lost'])
     return new EtlError('REPORT_PENDING', `${about}.`)
   return new EtlError(
@@ -170,7 +170,7 @@ const refusal = async (db: Db, claim: ClaimedJob, transition: Transition<ReportS
   )
 }
 
-/** @param intent with what the service's own price comes to, as its bills were */
+/** @param intent `price`: what the service named, corrected by its bills; null: unknown */
 const intend = async (
   trx: Db,
   claim: ClaimedJob,
@@ -186,7 +186,7 @@ const intend = async (
     )
   await assertMayBuy(trx, options.process, claim.box.key)
   const runId = await waitingRun(trx, claim, options.runId)
-  // Where the service names no price, what earlier reports cost. A plan was made by its word, too.
+  // Without a price the plan's estimate counts; not where the service names 0, since the plan may have used that, too.
   const estimated = intent.price ?? (intent.estimatedQuota === 0 ? null : numberOf(before.estimated_quota))
   await reserveReport(trx, claim, options, estimated)
   await setClaimed(trx, claim, {
@@ -203,7 +203,7 @@ const intend = async (
   })
 }
 
-/** The rows are locked so that a cancel that comes now waits for this intent, and one that came before is seen. */
+/** Locks the runs: a cancel that comes now waits for this intent, and an earlier cancel is seen. */
 const waitingRun = async (trx: Db, { jobId, box }: ClaimedJob, preferred: number): Promise<number> => {
   const entries = trx.selectFrom('etl.run_jobs').select('etl.run_jobs.run_id')
   const waiting = entries.where((eb) => eb.and({ job_id: String(jobId), outcome: null }))

@@ -7,15 +7,15 @@ import { databaseNowText } from '../db/database-clock.ts'
 import { executePrepared, type Maybe, type Numbers, query, queryOne, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
-/** Rows of one day that backends add to, each to its own: two that write at the same time do not wait for each other. */
+/** Rows of one day's sum: each backend of PostgreSQL adds to its own, so that two that write at the same time do not wait for each other. */
 const slots = 1024
 
-/** The new row is added to the one there is. */
+/** Adds the new row to the existing one. */
 const addedUp = sql`on conflict (day, account, pipeline_id, tag_set_id, is_night, slot) do update
       set requests = c.requests + excluded.requests, credits = c.credits + excluded.credits, uncertain = c.uncertain + excluded.uncertain,
         unpriced = c.unpriced + excluded.unpriced, lost = c.lost + excluded.lost`
 
-/** In one order, in which the sums are locked. @param paid JSON of a list of records that cost something */
+/** Part of a statement: adds to the day's sums, in a fixed order, in which they are locked. @param paid JSON of a list of records that cost something */
 export const countCredits = (paid: string): RawBuilder<unknown> => sql`
     insert into etl.request_credits as c (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced, lost)
     select left(x."startedAt", 10)::date, x.account, x."pipelineId", p.tag_set_id,
@@ -28,12 +28,12 @@ export const countCredits = (paid: string): RawBuilder<unknown> => sql`
     group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
     ${addedUp}`
 
-/** `paid`: by the walk itself, and by those that it went on from. */
+/** `paid`: pages that the walk itself paid for, and those of the walks that it continued from. */
 type FoundPages = Texts<'askedAt' | 'account' | 'askNumber'> & Numbers<'pipelineId'> & { readonly paid: readonly PaidBefore[] }
 
 /**
- * Pages that a ledger now restored had paid for, but for those that it has on record already: its backup was made while they were asked for. @param askedAt when, as
- * ISO text
+ * Books pages that the ledger had paid for before it was restored, except those that its backup has booked: it may have been made while they were asked for.
+ * @param askedAt when, as ISO text
  */
 export const bookFound = async (db: Db, { askedAt, account, pipelineId, askNumber, paid }: FoundPages): Promise<void> => {
   const others = paid.map((one) => one.askNumber).filter((one) => one !== askNumber)
@@ -45,14 +45,14 @@ export const bookFound = async (db: Db, { askedAt, account, pipelineId, askNumbe
   if (pages > 0) await executePrepared(db, countCredits(JSON.stringify(records)))
 }
 
-/** Of the walk that landed them, as the backup has it: pages that were booked. What it had set aside for others is part of what they cost. */
+/** The pages of that walk that the backup has booked. Ends what the walk had reserved: it is part of what the pages cost. */
 const onRecordAmid = (
   db: Db,
   pipelineId: number,
   askNumber: string,
   others: readonly string[],
 ): Promise<Numbers<'pages' | 'credits'>> => {
-  // By another number the job is the walk of the same unit.
+  // Under another number the job is the walk of the same unit.
   const ofUnit = sql`(window_from, slice_ids) in (select f.window_from, f.slice_ids from etl.jobs f
     where f.pipeline_id = ${pipelineId} and f.ask_number = ${askNumber}::bigint and f.answer_id is not null)`
   return queryOne<Numbers<'pages' | 'credits'>>(db)`
@@ -65,10 +65,10 @@ const onRecordAmid = (
     where q.ask_number = any(${[askNumber, ...others]}::bigint[]) and q.status = 200 and q.error_code is null and (q.credits > 0 or q.unpriced)`
 }
 
-/** What a walk had set aside: `reserved` 0: for a page of unknown price; null: nothing. */
+/** Credits that a walk had reserved. `reserved` 0: for a page of unknown price; null: none. */
 export type SetAside = Numbers<'jobId' | 'pipelineId'> & Maybe<Texts<'account'> & Numbers<'reserved'>>
 
-/** Pages that were on their way when their process was killed: their answers were not seen, and they count as paid. */
+/** Books pages that were in flight when their process was killed as paid: their responses were not seen. */
 export const countLost = async (db: Db, walks: readonly SetAside[]): Promise<void> => {
   const lost = walks.filter(({ account, reserved }) => account !== null && reserved !== null)
   if (lost.length === 0) return
@@ -77,7 +77,7 @@ export const countLost = async (db: Db, walks: readonly SetAside[]): Promise<voi
   await executePrepared(db, countCredits(JSON.stringify(records)))
 }
 
-/** Sets credits aside for what a run's planning asks, as spent: a killed process leaves them so. 0: they are given back. */
+/** Reserves credits for requests of a run's planning, booked as spent: they stay so where the process is killed. 0: they are given back. */
 export const setAside = async (
   db: Db,
   { runId, pipelineId, account }: { readonly runId: number; readonly pipelineId: number; readonly account: string },
@@ -94,10 +94,10 @@ export const setAside = async (
       ${addedUp}`
 }
 
-/** Of row `c`: set aside by a run that is at it, whose questions may be asked on a later day. What a killed process leaves is of the day it was set aside on. */
+/** Row `c` is reserved by a run at work, whose requests may be sent on a later day. What a killed process leaves counts for the day of its reservation. */
 export const isSetAside = sql<boolean>`(c.slot < -1 and exists (select from etl.runs r where r.run_id = -1 - c.slot::bigint and r.state = 'running'))`
 
-/** Adds the rows of days that are over up to one each. Two at once do nothing twice. */
+/** Merges the rows of each past day into one. Two processes may do so at once. */
 export const addUpCredits = async (db: Db): Promise<void> => {
   await query(db)`
     with gone as (

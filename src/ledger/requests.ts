@@ -1,4 +1,4 @@
-// HTTP requests made for jobs: one row each, written together when the work on a job ends; what they cost is learned from and booked.
+// HTTP requests: one row each, written together when the work on a job ends. Prices are learned from their bills, and their cost is booked.
 import { type RawBuilder, sql } from 'kysely'
 import { creditsFor } from '../core/learned-price.ts'
 import type { SentRequest } from '../core/sent-request.ts'
@@ -12,11 +12,11 @@ export interface RequestRecord extends SentRequest {
   /** null: made by planning, for no job. */
   readonly jobId: number | null
   readonly runId: number
-  /** null: a free question about the account. */
+  /** null: a free request about the account. */
   readonly pipelineId: number | null
-  /** null: the job had none when it was claimed; the one it has by the time of writing is taken. */
+  /** null: the job had none when it was claimed; then the one it has at the time of writing counts. */
   readonly askNumber: string | null
-  /** Whose price it is paid by; null: it is free. */
+  /** What its price applies to; null: it is free. */
   readonly subject: PriceSubject | null
 }
 
@@ -29,7 +29,7 @@ const insertRequests = (records: string): RawBuilder<unknown> => sql`
       method text, endpoint text, parameters jsonb, part integer, attempt integer, status integer, "errorCode" text, bytes bigint,
       sha256 text, credits numeric, "paidFor" jsonb, "startedAt" timestamptz, milliseconds float8)`
 
-/** What was sent to the ledger before: the answer to that commit may have been lost. */
+/** Records that were sent to the ledger before: the response to that commit may have been lost. */
 const sentBefore = new WeakSet<RequestRecord>()
 
 const notOnRecord = async (db: Db, given: readonly RequestRecord[], isAll: boolean): Promise<readonly RequestRecord[]> => {
@@ -47,8 +47,8 @@ const notOnRecord = async (db: Db, given: readonly RequestRecord[], isAll: boole
 }
 
 /**
- * All at once, whatever their number, and each once, however often it is given; what they cost is added to the day's sums. @param known `doubtful`: another process
- * may have put them on record
+ * Idempotent: writes all records at once, each only once however often it is given, and adds their cost to the day's sums. @param known `doubtful`: another process
+ * may have recorded them
  */
 export const recordRequests = async (
   db: Db,
@@ -63,7 +63,7 @@ export const recordRequests = async (
   await executePrepared(db, paid.length === 0 ? inserted : sql`with paid as (${countCredits(JSON.stringify(paid))}) ${inserted}`)
 }
 
-/** Bills teach the price, in their order; what came without one costs the most that it can by what is known then, so that budgets hold, and stays unknown where nothing is. */
+/** Learns prices from bills, in their order. A request without a bill counts with the most that it can cost by then, so that budgets hold; unknown where no price is. */
 const withPrices = async (db: Db, records: readonly RequestRecord[]): Promise<RequestRecord[]> => {
   const subject = records.find((record) => record.paidFor !== null && record.subject !== null)?.subject ?? null
   if (subject === null) return [...records]
@@ -77,7 +77,7 @@ const withPrices = async (db: Db, records: readonly RequestRecord[]): Promise<Re
       const range = creditsFor(known, size)
       priced.push({ ...record, credits: range === null || range.likely === null ? null : range.high })
     } else {
-      // What came is no purchase of known size where its rows cannot be counted.
+      // A response whose rows cannot be counted has no known size: its bill teaches nothing.
       if (size.rows !== null) known = await learnPrice(db, subject, known, { size, credits, saidIn, jobId })
       priced.push(record)
     }

@@ -1,4 +1,4 @@
-// Answers that are here already, or on their way: what another version or pipeline has loaded or asked for with the same question is not bought again.
+// Reuses answers: what another version or pipeline has loaded, or asked for, with the same question is not bought again.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 import { asksOnRecord, type FetchingNeeds, type RegisteredPipeline } from './pipelines.ts'
@@ -6,7 +6,7 @@ import { isBegun, mayYetServe } from './serving.ts'
 import { queryColumn, type Row } from '../db/typed-row.ts'
 import { isListed, isWaitedFor } from './wait-list.ts'
 
-/** A pipeline of the same source; for each of our dimensions the place of its value there. */
+/** Another pipeline or version of the same source; `places`: for each of our dimensions, its index there. */
 interface Sister {
   readonly pipelineId: number
   readonly places: readonly number[]
@@ -14,15 +14,15 @@ interface Sister {
   readonly asksTheSame: boolean
 }
 
-/** Other versions of the pipeline whose answers may serve this one. */
+/** Pipelines and versions whose answers may serve this one. */
 export interface ReuseScope {
   readonly sisters: readonly Sister[]
   /** What is asked, see asksOf. */
   readonly asks: string
   readonly metrics: readonly string[]
-  /** Who plans: what a sister has planned or taken up in the same run is about to be asked for. */
+  /** The planning run: a sister's jobs in its list are about to be asked for. */
   readonly runId: number
-  /** Whose plans are sure to be bought: the own account, and those that bought something of late. */
+  /** Accounts whose plans are sure to be bought: the own one, and those that bought something in the last 3 days. */
   readonly accounts: readonly string[]
 }
 
@@ -54,24 +54,24 @@ export const reuseScope = async (
   return { sisters, asks, metrics, runId, accounts }
 }
 
-/** The sister's order of values, from ours. */
+/** Our values in the order of the sister's dimensions. */
 const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
   sql.join(places.map((_, place) => sql`s."values"[${sql.lit(places.indexOf(place) + 1)}]`))
 
-/** Job `y` waits until the day or month of its own budget turns. */
+/** Job `y` waits for the next day or month of its own budget. */
 const isLeftByBudget = sql<boolean>`(y.error_code = 'QUOTA_EXHAUSTED' and y.not_before > clock_timestamp())`
 
 /**
- * Job `y` was asked for, at least in part, or is about to be: this run waits for it, or another living one. What is only a plan that was left, or waits until its own
- * budget turns, keeps no other unit waiting, unless this run is about to try it once more: a person may have raised the budget. Nor does that of another account that bought nothing of late: it may lack the right or the credits.
+ * Job `y` was asked for, at least in part, or is about to be: this run waits for it, or another live run. Plans that no run waits for do not count, nor those that wait for
+ * their budget's next day or month, unless this run is about to try them: a person may have raised the budget. Nor do those of an account without recent purchases: it may lack rights or credits.
  */
 const isAtIt = ({ runId, accounts }: ReuseScope): RawBuilder<boolean> =>
   sql<boolean>`(${isBegun} or (${isListed(runId, 'y')} or ${isLeftByBudget} is not true and ${isWaitedFor(sql`y.job_id`)})
     and y.account = any(${[...accounts]}::text[]))`
 
 /**
- * The oldest open job of a sister that asks for the cell of slice `s` in the window, as a subquery of one row: job_id, forced, asked_at and ask_number.
- * @param mayBuyAgain what a lost purchase may have bought is asked for again, as a person allows
+ * The oldest job of a sister that asks for the cell of slice `s` in the window and may serve it, as a subquery of one row: job_id, forced, asked_at and ask_number.
+ * @param mayBuyAgain whether lost purchases are bought again, with a person's consent: then they serve no other unit
  */
 export const onItsWay = (scope: ReuseScope, windowFrom: unknown, mayBuyAgain: boolean): RawBuilder<unknown> => {
   const each = scope.sisters
@@ -89,13 +89,13 @@ export const onItsWay = (scope: ReuseScope, windowFrom: unknown, mayBuyAgain: bo
     : sql`select x.job_id, x.forced, x.asked_at, x.ask_number from (${sql.join(each, sql` union all `)}) x order by x.job_id limit 1`
 }
 
-/** Holds that compare with the rows before, or with the loads: who has none of them would load what a person is to look at. */
+/** Codes of holds that compare an answer with loaded rows: a pipeline without such rows would load what a person is to check. */
 const comparing = sql`('SHRUNK', 'SCHEMA', 'TEST_FAILED')`
 
 /**
- * The answer that serves the cell of slice `s` in the window, as a subquery of one row: answer_id, ask_number and asked_at. The newest, loaded or not: what a
- * sister has bought and could not load was paid for. For a cell `u` that has none, what is held beside a sister's rows comes last. `limit 1` keeps a planner that
- * knows nothing yet of a table that has just grown from reading the sister's whole window, or every job that is held, for each slice.
+ * The answer that serves the cell of slice `s` in the window, as a subquery of one row: answer_id, ask_number and asked_at. The newest, loaded or not: an answer that a
+ * sister bought and could not load is paid for, too. For a cell `u` without an answer, an answer held by such a comparison comes last. `limit 1` keeps PostgreSQL, which
+ * has no statistics of a table that has just grown, from reading the sister's whole window, or every held job, for each slice.
  */
 export const reusable = ({ sisters, asks, metrics }: ReuseScope, windowFrom: unknown): RawBuilder<unknown> => {
   const each = sisters.map((sister) => {

@@ -19,7 +19,7 @@ export type RunSummary = Readonly<typeof emptySummary>
 /** `interrupted`: its process ended without closing it; its jobs are free for others. */
 type RunState = 'running' | 'done' | 'failed' | 'cancelled' | 'interrupted'
 
-/** A run of this process. What others left behind by dying is free before it plans. */
+/** Starts a run of this process; first frees what dead processes held. */
 export const startRun = async (
   db: Db,
   own: OwnProcess,
@@ -34,7 +34,7 @@ export const startRun = async (
   return Number(row.run_id)
 }
 
-/** @param summary null keeps none. A run that was cancelled stays cancelled; one whose process was thought dead was not. From here on it waits for nothing. */
+/** From here on the run waits for nothing. A cancelled run stays cancelled; a run that was closed as interrupted gets its state. @param summary null keeps none */
 export const finishRun = async (db: Db, runId: number, state: RunState, summary: unknown): Promise<void> => {
   await db
     .updateTable('etl.runs')
@@ -45,9 +45,9 @@ export const finishRun = async (db: Db, runId: number, state: RunState, summary:
 }
 
 /**
- * Where the newest backfill by force with these arguments did not finish: that one, when the first of those that it goes on with began, and the ask number at which
- * it did; null: it finished. Stopped, cancelled, or left units that failed, wait (but for the service to publish them) or are held and were not released, or lists
- * that were not obeyed: not finished. Those of more than a week ago are over: a unit that fails for good must not stand in the way of buying anew.
+ * The newest forced backfill with these arguments, where it did not finish, with start and ask number of the first run that it resumes; null: it finished. Not finished:
+ * stopped, cancelled, or with units that failed, that wait (except for publication), or that are held and not released, or with lists that were not obeyed. Runs of more
+ * than a week ago count as finished: a unit that fails for good must not block buying again.
  */
 export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unknown>>) => {
   const { runId, startedAt, since } = await queryOne<Maybe<Numbers<'runId'> & Texts<'startedAt' | 'since'>>>(db)`
@@ -79,7 +79,7 @@ export const runState = async (db: Db, runId: number): Promise<RunState | null> 
 
 const runRow = (db: Db, runId: number) => db.selectFrom('etl.runs').where('run_id', '=', String(runId))
 
-/** `count`: jobs the run waits for, 1,000 at most. `interrupted`: somebody thought its process dead; it is `running` again with that one's next renewal of its lease. */
+/** `count`: jobs that the run waits for, 1,000 at most. `interrupted`: its process was declared dead; the next renewal of its lease sets the run to `running` again. */
 type OpenJobs = Numbers<'count'> & Row<'etl.runs', 'state'> & { readonly cancelled: boolean }
 
 export const openJobs = async (db: Db, runId: number): Promise<OpenJobs> => {
@@ -90,7 +90,7 @@ export const openJobs = async (db: Db, runId: number): Promise<OpenJobs> => {
   return row ?? { count: 0, cancelled: false, state: 'interrupted' }
 }
 
-/** Runs of other commands than `command` on record. */
+/** How many runs of other commands than `command` are recorded, replays aside. */
 export const foreignRuns = async (db: Db, command: string): Promise<number> => {
   const { count } = await db
     .selectFrom('etl.runs')
@@ -145,7 +145,7 @@ export const rowsByPipeline = async (db: Db, runId: number): Promise<Readonly<Re
   return Object.fromEntries(rows.map(({ pipeline, ...counts }) => [pipeline, counts]))
 }
 
-/** Requests that were not made because one free look showed the loaded answer still stands: what that answer once took, less the look. */
+/** Requests saved because one free check showed that the loaded answer is unchanged: the requests that the answer once took, less the check. */
 export const requestsSpared = (db: Db, runId: number): Promise<number> =>
   queryValue<Numbers<'spared'>>(db)`
     select coalesce(sum(greatest(0, once.n - now.n)), 0)::int as spared
@@ -155,12 +155,12 @@ export const requestsSpared = (db: Db, runId: number): Promise<number> =>
       cross join lateral (select count(*) as n from etl.requests q where q.job_id = l.job_id and q.attempt = 1) now
     where l.run_id = ${runId}::bigint and l.outcome = 'unchanged'`
 
-/** Units that were passed over: what is loaded is newer than what came for them. */
+/** Units that were skipped: they had a newer answer than the one that came for them. */
 export const unitsPassed = (db: Db, runId: number): Promise<number> =>
   queryValue<Numbers<'units'>>(db)`
     select coalesce(sum(passed_units), 0)::float8 as units from etl.run_jobs where run_id = ${runId}::bigint and outcome = 'loaded'`
 
-/** Units of the run's jobs that ended so for it. @param codes of the jobs' errors; default: all */
+/** Units of the run's jobs with this outcome. @param codes error codes of the jobs; default: all */
 export const unitsOf = (db: Db, runId: number, outcome: RunOutcome, codes?: readonly string[]): Promise<number> =>
   queryValue<Numbers<'units'>>(db)`
     select coalesce(sum(w.units), 0)::float8 as units from etl.run_jobs w left join etl.jobs j using (job_id)

@@ -1,25 +1,25 @@
-// Jobs that buy nothing because another one's answer serves them: what may still serve, what waits for it, and what will not be served after all.
+// Jobs that buy nothing because another job's answer serves them: which job may still serve, which jobs wait for it, and which will not be served.
 import { sql } from 'kysely'
 import { asksOther } from '../core/asks.ts'
 import type { Db } from '../db/tables.ts'
 import { ended, hasFailedLive, isWaitedFor, leaveJobs, listJobs } from './wait-list.ts'
 
 /**
- * Of job `y`, whose answer is to serve others: it has none, and may get one. What was bought is polled again; a purchase whose answer was lost may have been
- * taken. Neither is bought again without a person's word; what failed at the service brings nothing.
+ * Job `y`, which is to serve others, has no answer and may get one. A bought report is polled again; a purchase whose response was lost may have been taken.
+ * Neither is bought again without a person. A report that failed at the service brings nothing.
  */
 export const mayYetServe = sql<boolean>`(y.answer_id is null and coalesce(y.report_state, '') not in ${ended}
   and (y.state = 'open' or y.state in ('held', 'failed') and y.report_state is not null))`
 
-/** Of job `j` that is to be served by `y`: the answer of that one, or the loaded one where it found nothing changed; null: there is none that holds what `j` asks for, as that of a walk does, which holds all fields. */
+/** The answer that serves job `j`: that of `y`, or the loaded one where `y` found nothing changed; null: none has all that `j` asks for. A walk's answer always does: it has all fields. */
 export const servingAnswer = sql`(select a.answer_id from etl.answers a join etl.pipelines p on p.pipeline_id = j.pipeline_id
   where a.answer_id = coalesce(y.answer_id, (select u.answer_id from etl.units u where y.state = 'done' and y.cells = 1
       and u.pipeline_id = y.pipeline_id and u.window_from = y.window_from and u.slice_id = y.slice_ids[1]))
     and a.asks <> ${asksOther} and (j.kind = 'walk' or a.metrics @> array(select jsonb_array_elements_text(coalesce(p.definition -> 'metrics', '[]')))))`
 
 /**
- * Job `j` is to be served, and there is nothing yet to serve it with. It was planned as one that buys nothing: where nothing will come it is planned anew, and
- * judged by budget and guard.
+ * Job `j` is to be served, and no answer can serve it yet. It was planned as a job that buys nothing: where no answer will come it is planned again, under
+ * budget and guard.
  */
 export const isUnserved = sql<boolean>`(j.served_by is not null and j.answer_id is null
   and not exists (select from etl.jobs y where y.job_id = j.served_by and not ${mayYetServe} and ${servingAnswer} is not null))`
@@ -28,9 +28,9 @@ export const isUnserved = sql<boolean>`(j.served_by is not null and j.answer_id 
 export const isBegun = sql<boolean>`(y.ask_number is not null or y.begun_landing is not null)`
 
 /**
- * The run waits for the jobs whose answers serve its own, once they are begun: a former version may have left them where no process works on them. What is
- * not begun is for the run that planned it, whose person may take it back. Once all of the run is planned: what is not listed by then is for others' units,
- * of which the run counts none. Returns how many.
+ * Has the run wait for the begun jobs whose answers serve its own: a former version may have left them where no process works on them. A job that is not begun
+ * is left to the run that planned it, whose person may withdraw it. Call once all of the run is planned: jobs not in its list by then are for units of others,
+ * which the run does not count. Returns how many.
  */
 export const joinServing = (trx: Db, runId: number): Promise<number> =>
   listJobs(
@@ -49,8 +49,8 @@ export const joinServing = (trx: Db, runId: number): Promise<number> =>
   )
 
 /**
- * Jobs that are to be served by another one's answer, where none will come, or no living run waits for it any more: a later run goes on, and plans them anew. What they
- * wait for stands in their message. Returns how many.
+ * Leaves jobs that another job's answer was to serve to a later run, which plans them again: where no answer will come, or no live run waits for it any more. Their message says
+ * what they wait for. Returns how many.
  */
 export const leaveUnserved = (db: Db, runId: number): Promise<number> => {
   const message = sql`coalesce('It waits for the answer that ' || p.pipeline || ' version ' || p.version || ' has requested. That request is ' || y.state

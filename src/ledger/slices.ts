@@ -1,4 +1,4 @@
-// The combinations of values that pipelines run for: since which change of the lists each is wanted, what it stands for, which go together.
+// Slices, the combinations of values that pipelines run for: since which generation of the lists each is wanted, its values, and how slices are cut into blocks.
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { query, queryColumn, queryValue, type Row, type Texts } from '../db/typed-row.ts'
@@ -10,7 +10,7 @@ export interface ValueList {
   readonly values: readonly string[]
 }
 
-/** The same for the same values, in whatever order they stand. */
+/** Digest of the lists; the order of dimensions and values does not change it. */
 export const listsDigest = (lists: readonly ValueList[]): string => {
   const hash = createHash('sha256')
   for (const { name, values } of [...lists].sort((left, right) => (left.name < right.name ? -1 : 1))) {
@@ -20,14 +20,14 @@ export const listsDigest = (lists: readonly ValueList[]): string => {
   return hash.digest('hex')
 }
 
-/** The values of `slice`, of a pipeline that has its dimensions in the order of `from`, as they stand in the order of `to`: another version may list them otherwise. */
+/** The values of `slice`, reordered from the dimensions of pipeline `from` to those of pipeline `to`: another version may have them in another order. */
 export const valuesIn = (slice: string, from: string, to: string): RawBuilder<unknown> =>
   sql`array(select ${sql.ref(`${slice}.values`)}[array_position(${sql.ref(`${from}.dimensions`)}, d.name)]
     from unnest(${sql.ref(`${to}.dimensions`)}) with ordinality d (name, place) order by d.place)`
 
 /**
- * Unit `u` is of a version whose place a later one has taken, as readers see it, which has loaded the same unit: whatever became of it here needs no work. Which
- * versions these are is asked once: there may be 100,000 units in trouble.
+ * Unit `u` is of a former version, and the later version that readers see has loaded the same unit: it needs no work here. The former versions are read once: there may
+ * be 100,000 units in trouble.
  */
 export const isSucceeded = sql<boolean>`(u.pipeline_id in (
     select p.pipeline_id from etl.pipelines p join etl.published_now n on n.pipeline = p.pipeline and n.version > p.version)
@@ -103,7 +103,7 @@ export const sliceBlocks = async (
 /** One value of each dimension, in the order of the pipeline's dimensions, by the slice's number. */
 export const sliceValues = async (db: Db, sliceIds: readonly number[]): Promise<ReadonlyMap<number, readonly string[]>> => {
   if (sliceIds.length === 0) return new Map()
-  // As one value: tens of thousands of rows cost both sides more than what is in them.
+  // As one value: tens of thousands of rows would cost the server and this process more than their content.
   const slices = await queryValue<Readonly<Record<'slices', readonly (readonly [number, readonly string[]])[] | null>>>(db)`
     select json_agg(json_build_array(slice_id, "values")) as slices from etl.slices where slice_id = any(${[...sliceIds]}::integer[])`
   return new Map(slices)
@@ -126,12 +126,12 @@ export const wantedValues = (db: Db, pipelineId: number, place: number): Promise
     select distinct s."values"[${sql.lit(place + 1)}] as value from etl.slices s
     where s.pipeline_id = ${pipelineId} and s.wanted_until is null`
 
-/** Slices that the lists hold, by the generation since which they do. */
+/** How many slices the lists have, by the generation since which they have them. */
 type WantedSince = ReadonlyMap<number, number>
 
 const counted = new WeakMap<Db, Map<string, Promise<WantedSince>>>()
 
-/** As of the generation of the row given: added up once a generation, which every change of the lists ends; there may be a million. */
+/** Counted once a generation, since there may be a million slices; every change of the lists begins a new generation. */
 const wantedSince = (db: Db, pipeline: Row<'etl.pipelines', 'pipeline_id' | 'generation'>): Promise<WantedSince> => {
   const known = counted.get(db) ?? new Map<string, Promise<WantedSince>>()
   counted.set(db, known)
@@ -140,12 +140,12 @@ const wantedSince = (db: Db, pipeline: Row<'etl.pipelines', 'pipeline_id' | 'gen
   if (before !== undefined) return before
   const asked = countWanted(db, pipeline.pipeline_id)
   known.set(key, asked)
-  // Who comes next tries again.
+  // A failed count is forgotten: the next call tries again.
   asked.catch(() => known.delete(key))
   return asked
 }
 
-/** Slices that the lists hold. @param at of them those that they held at this generation, too */
+/** How many slices the lists have. @param at only those that they have had since this generation or an earlier one */
 export const slicesWanted = async (
   db: Db,
   pipeline: Row<'etl.pipelines', 'pipeline_id' | 'generation'>,

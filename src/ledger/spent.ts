@@ -1,5 +1,5 @@
-// What of a budget is spent: by reports and by requests that are paid for one by one, this day and this month; the month by pipeline and tag. And the service's
-// own books beside ours: what it said is left, and what it charged between two readings beyond what is on record.
+// What of a budget is spent, by reports and by paid requests, this day and this month, and the month by pipeline and tag. Also readings of the service's own counter:
+// what it says is left, and what it charged between two readings beyond what is recorded.
 import { type RawBuilder, sql } from 'kysely'
 import { exact } from '../core/learned-price.ts'
 import { lockByName } from '../db/named-lock.ts'
@@ -19,44 +19,44 @@ export interface PurseOf {
 export interface Spent {
   readonly month: number
   readonly day: number
-  /** What the usual nights of this month still need, were they as dear as last month's. */
+  /** What this month's nights still need if they cost as much as last month's. */
   readonly kept: number
-  /** Of them what one pipeline bought beyond the usual. */
+  /** The part of it that the asking pipeline bought beyond the usual. */
   readonly extraMonth: number
   readonly extraDay: number
-  /** Purchases under way of unknown price, or of one that the service named before any report of the pipeline ended: `isBorneOut`. */
+  /** Purchases in progress of unknown price, or of a price that the service named and no earlier report of the pipeline confirms: `isBorneOut`. */
   readonly unpriced: number
-  /** Purchases of this day whose price was not known, and whose bill was not seen: pages whose process was killed, reports whose submission got no answer or that expired. */
+  /** Today's purchases of unknown price whose bill was lost: pages whose process was killed, reports whose submission got no response or that expired. */
   readonly lost: number
-  /** Pipelines that wait for a turn of this budget, the asking one included. */
+  /** Pipelines that wait for credits of this budget, the asking one included. */
   readonly sharers: number
 }
 
 /** Of this month and day, by the database's clock (UTC). */
 export interface SpentNow extends Spent {
-  /** The pipeline of one of the unpriced where no process and no living run is at any of them; else null. */
+  /** The pipeline of one unpriced purchase, where no process and no live run waits for any of them; else null. */
   readonly leftAlone: string | null
   /** Milliseconds until the day and the month turn (UTC). */
   readonly dayLeftMs: number
   readonly monthLeftMs: number
 }
 
-/** Report `j` of a pipeline `p`: the price that the service named for it is not its word alone, as an earlier report of the pipeline shows. One that ended without a bill tells no more than that. */
+/** Report `j` of pipeline `p`: an earlier report confirms the prices that the service names for the pipeline. Reports that failed, were rejected or expired confirm nothing. */
 const isBorneOut = sql<boolean>`(j.said_quota is null or exists (select from etl.jobs b join etl.pipelines o on o.pipeline_id = b.pipeline_id
   where b.account = j.account and o.pipeline = p.pipeline and b.said_quota is not null
     and b.report_state not in ('intent', 'submitted', 'uncertain', 'failed', 'rejected', 'expired')))`
 
-/** What is on record alone, as bought by another clone, is not under way: this warehouse would never see its bill. */
+/** Report `j` is in progress at an unknown price. A job that is only recorded, since another clone bought it, does not count: this warehouse would never see its bill. */
 const isUnpriced = sql<boolean>`(j.used_quota is null and j.state <> 'replaced' and j.report_state in ('intent', 'submitted') and (j.estimated_quota is null or not ${isBorneOut}))`
 
-/** The report `j` is left alone: no run waits for it, and no worker would look at it, or it is past its deadline, or none has looked at it for a while. */
+/** No run waits for report `j`, and no process is about to poll it: its job is not open, its deadline has passed, or its poll is overdue. */
 const isLeft = sql<boolean>`(j.holder is null and not ${isWaitedFor(sql`j.job_id`)}
   and (j.state <> 'open' or coalesce(j.deadline_at <= t.now, false) or coalesce(j.next_poll_at, j.updated_at) < t.now - interval '15 seconds'))`
 
-/** @param ours the pipeline that asks, whose extra purchases are told apart and whose API is meant */
+/** @param ours the asking pipeline: its purchases beyond the usual are counted apart, and only its API is meant */
 export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: string): Promise<SpentNow> => {
   const tags = tag === undefined ? null : JSON.stringify({ [tag.name]: tag.value })
-  // A tag is paid for whatever account asks.
+  // A tag's budget spans all accounts.
   const accounts = tag === undefined ? sql`array[${account}]` : sql`array(select distinct a.account from etl.pipelines a)`
   const isOfPurse = (by: string, tagSet = sql`p.tag_set_id`): RawBuilder<boolean> =>
     sql<boolean>`${sql.ref(`${by}.account`)} = any(${accounts}) and (${pipeline}::text is null or p.pipeline = ${pipeline}) and ${isSameApi('p', ours)}
@@ -133,10 +133,10 @@ export const tagThisMonth = (db: Db, name: string, value: string): Promise<reado
 /** Whose counter at the service is read. */
 type MeterOf = Texts<'api' | 'account' | 'pipeline'>
 
-/** What is on record of the account, over all time, and whether anything is under way that is not. */
+/** What is recorded of the account over all time. `isQuiet`: nothing is in progress that is not recorded yet. */
 export type Counted = Numbers<'requests' | 'reports'> & Flags<'isQuiet'>
 
-/** Whether a process does nothing for the account but ask for pages of one source, which it does one by one over all its pipelines, and no other process does anything: then what a page cost shows in the balance. */
+/** Whether this process only reads pages of one source for the account, one by one over all its pipelines, and no other process does anything: then the balance shows what a page cost. */
 export const isAlone = (
   db: Db,
   { account, pipeline }: Pick<MeterOf, 'account' | 'pipeline'>,
@@ -147,7 +147,7 @@ export const isAlone = (
       where j.state = 'open' and j.account = ${account} and ${isSameApi('o', pipeline)} and (not ${own.hasOwnPurse} or j.kind = 'walk') and (j.report_state in ('intent', 'submitted')
         or j.holder is not null and (j.holder <> ${own.processId} or o.source <> ${own.source}))) as alone`
 
-/** What our own books say was charged. */
+/** What the ledger says was charged. */
 export const countedOf = (db: Db, { account, pipeline }: MeterOf): Promise<Counted> =>
   queryOne<Counted>(db)`
     select coalesce(sum(s.used_quota) filter (where s.requests > 0), 0)::float8 as requests,
@@ -157,7 +157,7 @@ export const countedOf = (db: Db, { account, pipeline }: MeterOf): Promise<Count
           and ${isSameApi('o', pipeline)}) as "isQuiet"
     from etl.spending s join etl.pipelines p using (pipeline_id) where s.account = ${account} and ${isSameApi('p', pipeline)}`
 
-/** Whether the account was read in this month (UTC): the service fills it up when the month turns. */
+/** Whether the account's balance was read this month (UTC): the service refills it when a month begins. */
 export const hasReading = async (db: Db, { api, account }: MeterOf): Promise<boolean> =>
   (await newestReading(db, api, account)) !== undefined
 
@@ -179,7 +179,7 @@ const newestReading = (db: Db, api: string, account: string) =>
 /** What the service says is left; null: it does not say. */
 export type Left = Maybe<Numbers<'requests' | 'credits'>>
 
-/** Keeps what was read and returns what the service charged beyond what is on record since the reading before; null: there is none to compare with. */
+/** Keeps the reading. Returns what the service charged since the reading before, beyond what is recorded; null: there is none to compare with. */
 export const keepReading = (db: Db, { api, account }: MeterOf, left: Left, counted: Counted): Promise<number | null> =>
   db.transaction().execute(async (trx) => {
     // Of two at once the second compares with the first: what was charged is counted once.
@@ -199,8 +199,8 @@ export const keepReading = (db: Db, { api, account }: MeterOf, left: Left, count
 type Reading = NonNullable<Awaited<ReturnType<typeof newestReading>>>
 
 /**
- * Requests and reports may be paid from one purse, which then says the same twice; where it says it once, as in V5, its books tell: it lost most of what requests cost, too.
- * null: refilled, or it did not say.
+ * Requests and reports may be paid from one balance. The service then names the same number twice; where it names one, as in V5, it is one balance if it lost most of what
+ * requests cost, too. null: it was refilled, or the service named none.
  */
 const differenceOf = (before: Reading, now: Reading): number | null => {
   const charged = (purse: keyof Left): number | null => {

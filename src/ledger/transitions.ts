@@ -1,4 +1,4 @@
-// Every way a job or its report may change its state: the statements keep to it, the drawings in docs/internals/how-it-works.md equal it.
+// All state transitions of a job and of its report. The statements keep to them, and the diagrams in docs/internals/how-it-works.md equal them.
 import { type RawBuilder, sql, type UpdateObject } from 'kysely'
 import type { JobState, ReportState } from '../core/types.ts'
 import { databaseNow } from '../db/database-clock.ts'
@@ -12,9 +12,9 @@ export interface Transition<State> {
   readonly to: readonly State[]
 }
 
-/** What begins in `open` needs a claim and names its fence; but for dissolving, and for a late id, which ends the claims before it. */
+/** A transition from `open` needs a claim and names its fence, except to dissolve, and for a late id, which ends the claims before it. */
 export const jobTransitions = {
-  // Held from the start: what waits for approval.
+  // A job that waits for approval is held from the start.
   plan: { from: [], to: ['open', 'held'] },
   claim: { from: ['open'], to: ['open'] },
   'not yet': { from: ['open'], to: ['open'] },
@@ -30,11 +30,11 @@ export const jobTransitions = {
   retry: { from: ['failed'], to: ['open'] },
   'late id': { from: ['open', 'held', 'failed', 'replaced'], to: ['open'] },
   dissolve: { from: ['open', 'held'], to: [] },
-  // With pages that were paid for.
+  // A walk with paid pages.
   'taken back': { from: ['open', 'held', 'failed'], to: ['failed'] },
 } as const satisfies Record<string, Transition<JobState>>
 
-/** Of one job, which buys one report at most: what is bought again is bought by another job. */
+/** Of one job, which buys one report at most: buying again takes another job. */
 export const reportTransitions = {
   intend: { from: [], to: ['intent'] },
   // Of the failed ones only those without an id: given up before it was known.
@@ -59,15 +59,15 @@ export const reportTransitions = {
 export const mayBegin = ({ from }: Transition<ReportState>): RawBuilder<boolean> =>
   sql<boolean>`report_state = any(${[...from]}::text[])`
 
-/** The report of a job whose answer is here, and was to be downloaded once more: what is here is read. */
+/** The report state of a job that was to download its answer again: an answer that is here is read as it is. */
 export const asDownloaded = sql<ReportState | null>`case when report_state = 'ready' and answer_id is not null then 'downloaded' else report_state end`
 
-/** Of one job, with or without a holder. The caller has its lock. */
+/** Updates one job, with or without a holder. The caller holds its lock. */
 export const setJob = async (trx: Db, jobId: number | string, values: UpdateObject<Tables, 'etl.jobs'>): Promise<void> => {
   await trx.updateTable('etl.jobs').set(values).where('job_id', '=', String(jobId)).execute()
 }
 
-/** Columns of a job that is a plan again, which draws another number when it is asked for. What it was thought to cost stays: a budget needs it the next time, too. */
+/** Columns of a job that is a plan again and draws a new number when it is asked for. Its estimate stays: a budget needs it the next time, too. */
 export const nothingAsked = {
   ...{ report_state: null, ask_number: null, asked_at: null, endpoint: null, request: null, request_hash: null },
   ...{ said_quota: null, deadline_at: null, tag_set_id: null },

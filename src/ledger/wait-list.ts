@@ -1,42 +1,42 @@
-// The only record of waiting: which run waits for which job and what became of it; the orphans that a run takes up; and what keeps a run's list such that it
-// ends: what was put off for long, what cannot be taken here, what was settled without it.
+// The wait lists of runs, the only record of waiting: which run waits for which job, and the outcome. A run takes up orphans, and leaves jobs that would keep it from
+// ending: put off for long, not claimable here, settled without it.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db, RunJobsTable } from '../db/tables.ts'
 import { countRows, queryOne } from '../db/typed-row.ts'
 import type { OwnProcess } from './processes.ts'
 
-/** How a job ended for a run that waited for it. `let go`: by a cancel; `replaced`: other jobs ask for its units. */
+/** How a job ended for a run that waited for it. `let go`: the run gave up waiting, after a cancel for example; `replaced`: other jobs ask for its units. */
 export type RunOutcome = NonNullable<RunJobsTable['outcome']>
 
 /**
- * Some living run waits for the job. A run that is over, cancelled or whose process died waits for nothing, whatever stands in its list.
- * @param jobId of the row at hand, qualified
+ * A live run waits for the job. A run that is over or cancelled, or whose process died, waits for nothing, whatever its list says.
+ * @param jobId column of the outer row, qualified
  */
 export const isWaitedFor = (jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`exists (select from etl.run_jobs w join etl.runs r on r.run_id = w.run_id
     where w.job_id = ${jobId} and w.outcome is null and r.state = 'running' and r.cancel_requested_at is null)`
 
-/** A living run has left the job for a later one. Once it is over, what it could not get of a range has the word of who named that. @param jobId of the row at hand, qualified */
+/** A live run has left the job to a later run. When it ends, what it could not buy of a range counts as approved by the person who named it. @param jobId column of the outer row, qualified */
 export const isLeftAlive = (jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`exists (select from etl.run_jobs w join etl.runs r on r.run_id = w.run_id
     where w.job_id = ${jobId} and w.outcome in ('waiting', 'held') and r.state = 'running' and r.cancel_requested_at is null)`
 
-/** The run itself waits for it, also where it is only previewed. @param job name of its row */
+/** The run itself waits for the job, also where the run is only previewed. @param job name of the job's row */
 export const isListed = (runId: number, job: string): RawBuilder<boolean> =>
   sql<boolean>`exists (select from etl.run_jobs w where w.run_id = ${runId}::bigint and w.job_id = ${sql.ref(`${job}.job_id`)} and w.outcome is null)`
 
-/** What the runs that wait for a job are told of it. */
+/** How a job was settled, for the runs that wait for it. */
 export interface Settled {
   readonly jobId: number | string
-  /** The run it was done for, which is told also where a cancel let go of the job meanwhile; null: it was not done. */
+  /** The run it was done for, which gets the outcome also where a cancel has let go of the job; null: it was not done. */
   readonly doneFor: number | null
-  /** Units may hold an answer that was asked for later, and were passed over: these are counted, too. */
+  /** Whether units may have been skipped, since they have a newer answer: these are counted, too. */
   readonly mayPass: boolean
 }
 
 /**
- * Part of a larger statement: ends the waiting for the row of `settled`, which has `job_id`, `pipeline_id`, `answer_id`, `slice_ids`, `window_from`
- * and `window_to` of the job that was settled in it. Held are those of the units a run asked of the job that hold its answer back for a person.
+ * Part of a larger statement: settles the waiting for the job in `settled`, a row with its `job_id`, `pipeline_id`, `answer_id`, `slice_ids`, `window_from`
+ * and `window_to`. `held_units` counts the units that the run asked of the job and that hold its answer back for a person.
  */
 export const settleWaiting = (
   settled: string,
@@ -55,26 +55,26 @@ export const settleWaiting = (
 interface NamedPipeline {
   readonly pipelineId: number
   readonly pipeline: string
-  /** The run is for a range: it finishes what was bought beside its own, counts none of it, and leaves answers that were refused to a run of all. Default: of all. */
+  /** The run is for a range: it finishes orphans outside the range without counting them, and leaves refused answers to a run of everything. Default: a run of everything. */
   readonly isPart?: boolean | undefined
 }
 
-/** Before all that is planned: what was paid for comes first. */
+/** Ahead of all planned jobs: paid purchases come first. */
 export const firstPriority = -1_000_000
 
 /** States of a report that was bought and has not ended: it can still be polled, or downloaded for free. */
 export const live = sql`('submitted', 'ready', 'downloaded')`
 /** States of a report that is never bought by the same job again. */
 export const ended = sql`('failed', 'rejected', 'expired')`
-/** States of a report that is paid for, or may be, at what it was estimated to cost until its bill is seen. One that expired was made; one that failed costs nothing. */
+/** States of a report that is, or may be, paid for: it counts at its estimate until its bill is known. An expired report was made; a failed one costs nothing. */
 export const maybePaid = sql`('intent', 'submitted', 'ready', 'downloaded', 'uncertain', 'expired')`
 export const hasFailedLive = (job: string): RawBuilder<boolean> =>
   sql<boolean>`(${sql.ref(job)}.state = 'failed' and ${sql.ref(job)}.report_state in ${live})`
 
 /**
- * The run waits for every orphan of the pipeline, also for reports of other versions or key parameters while there is something to download for them: to load
- * them is for who has their definition. Walks are bought page by page: only those that ask what this pipeline asks go on. A job that failed with a live purchase is
- * opened again. One whose row is locked is being worked on, and need not be taken up. Returns how many. In the planner's transaction.
+ * Has the run wait for every orphan of the pipeline, also for reports of other versions or key parameters until they are downloaded: a process that has their definition loads them.
+ * Walks are bought page by page: only those that ask the same as this pipeline continue. Opens jobs again that failed with a live purchase. Leaves out a job whose row is
+ * locked: a process works on it. Returns how many. Call in the planner's transaction.
  */
 export const joinOrphans = (trx: Db, runId: number, { pipelineId, pipeline, isPart = false }: NamedPipeline): Promise<number> => {
   const failed = isPart ? sql`${hasFailedLive('j')} and j.answer_id is null` : hasFailedLive('j')
@@ -91,7 +91,7 @@ export const joinOrphans = (trx: Db, runId: number, { pipelineId, pipeline, isPa
   return listJobs(trx, runId, jobs, isPart)
 }
 
-/** The run waits for them. @param jobs their job_id, state and cells, locked; those that failed are opened again @param isBeside their units are none of the run's */
+/** Has the run wait for the jobs. @param jobs their job_id, state and cells, locked; failed ones are opened again @param isBeside the run does not count their units */
 export const listJobs = (trx: Db, runId: number, jobs: RawBuilder<unknown>, isBeside = false): Promise<number> =>
   countRows(trx)`
     with locked as (${jobs}), reopened as (
@@ -103,8 +103,8 @@ export const listJobs = (trx: Db, runId: number, jobs: RawBuilder<unknown>, isBe
     on conflict (run_id, job_id) do nothing returning job_id`
 
 /**
- * How many of the units that the run `w` counts of a settled job hold an answer that was asked for later than the job's. Those that did when it planned
- * are in the job's span, and it does not count them: so many less. Cell by cell: a range of windows holds all slices, a job a few of them.
+ * How many of the units that run `w` counts of a settled job have a newer answer than the job's. The job's span also has units that were newer when the run planned, and
+ * that it does not count: these are subtracted. Cell by cell: a range of windows has all slices, a job only a few.
  * @param settled the job's row, with the columns named above
  */
 const passedUnits = (settled: string): RawBuilder<unknown> => {
@@ -120,26 +120,26 @@ const passedUnits = (settled: string): RawBuilder<unknown> => {
     where p.pipeline_id = ${job}.pipeline_id)`
 }
 
-/** What a process may take. */
+/** Which jobs a process may claim. */
 export interface Claimable {
-  /** Numbers of the pipelines whose definition is here. */
+  /** Pipelines whose definition the process has. */
   readonly load: readonly number[]
-  /** Numbers of those whose source is here: of them, reports that were asked for and have no answer yet. */
+  /** Pipelines whose source the process has: of these, reports that were asked for and have no answer yet. */
   readonly fetch: readonly number[]
-  /** Numbers of those that ask what a definition here asks: of them all that has no answer yet, since it may serve; of others no walk, which is paid page by page. */
+  /** Pipelines that ask the same as a definition of the process: of these, every job without an answer, since it may serve. No walk of others: walks are paid page by page. */
   readonly same: readonly number[]
 }
 
-/** Without a definition a job is taken as far as its answer. For rows of etl.jobs named `j`. @param isOwn whether the run is this process's: what serves another's is for that one to ask for */
+/** The process may claim job `j`; without the definition only up to its answer. @param isOwn whether the run is this process's: a job that serves another's run is left to that process */
 export const mayTake = ({ load, fetch, same }: Claimable, isOwn: RawBuilder<unknown> = sql`true`): RawBuilder<boolean> =>
   sql<boolean>`(j.pipeline_id = any(${[...load]}::integer[]) or j.answer_id is null
     and (j.pipeline_id = any(${[...same]}::integer[]) and (j.ask_number is not null or ${isOwn})
     or j.pipeline_id = any(${[...fetch]}::integer[]) and j.kind = 'report' and j.ask_number is not null))`
 
 /**
- * Once, when a run has its list: what an earlier run put off, for hours perhaps, is tried at once, with all its attempts; and what it waited for until
- * the deadline is waited for anew. What another living run waits for has its time from that one, where that one may have put it off: it had begun by
- * then, and before this one. Returns how many.
+ * Call once, when the run has its list. Jobs that an earlier run put off, for hours perhaps, are due at once, with all their attempts; a deadline that has passed begins
+ * again. A job keeps its time where another live run waits for it and may have put it off: that run had begun by then, and before this one. Returns
+ * how many.
  */
 export const bringForward = (db: Db, runId: number): Promise<number> =>
   countRows(db)`
@@ -160,12 +160,12 @@ export const bringForward = (db: Db, runId: number): Promise<number> =>
 /** What the open jobs of a run wait for. */
 export interface RunWaits {
   readonly reports: { readonly count: number; readonly nextInSeconds: number }
-  /** Tried again later; why the next of them is. */
+  /** Jobs that are retried later; `message`: why the next of them was put off. */
   readonly putOff: { readonly count: number; readonly nextInSeconds: number; readonly message: string }
   readonly others: number
 }
 
-/** Of job `j`. One without an order waits for another's bill under the same code. */
+/** The service is making the report of job `j`. A job without a purchase has the same code while it waits for another purchase's bill. */
 const isMade = sql<boolean>`(j.error_code is not distinct from 'REPORT_PENDING' and j.report_state is not null)`
 
 export const runWaits = (db: Db, runId: number, { processId }: OwnProcess): Promise<RunWaits> =>
@@ -180,7 +180,7 @@ export const runWaits = (db: Db, runId: number, { processId }: OwnProcess): Prom
     where w.run_id = ${runId}::bigint and w.outcome is null`
 
 /**
- * Jobs of the run that this process cannot take and no process holds are left to a process that has their definition: an answer that is landed waits for it. Returns
+ * Leaves jobs of the run that this process may not claim, and no process holds, to a process that has their definition; a landed answer waits for that. Returns
  * how many.
  */
 export const leaveUntakeable = (db: Db, runId: number, claimable: Claimable): Promise<number> => {
@@ -190,7 +190,7 @@ export const leaveUntakeable = (db: Db, runId: number, claimable: Claimable): Pr
   return leaveJobs(db, runId, sql`'NO_DEFINITION', ${message}`, beside)
 }
 
-/** @param reason code and message of their errors @param beside what job `j` is joined with, and which of the run's are meant */
+/** Leaves jobs of the run to a later run. @param reason code and message of their errors @param beside joins of job `j`, and which of the run's jobs are meant */
 export const leaveJobs = (db: Db, runId: number, reason: RawBuilder<unknown>, beside: RawBuilder<unknown>): Promise<number> =>
   countRows(db)`
     with left_over (job_id, code, message) as materialized (
@@ -205,8 +205,8 @@ export const leaveJobs = (db: Db, runId: number, reason: RawBuilder<unknown>, be
     where w.run_id = ${runId}::bigint and w.job_id = n.job_id and w.outcome is null returning w.job_id`
 
 /**
- * What the run found beside its own (`listJobs`) and could not end yet is left to the next run once its own is settled: a small range must not wait for hours
- * for a report of other months. Returns how many.
+ * Leaves jobs outside the run's own (`listJobs`) that are not finished yet to the next run, once its own are settled: a small range must not wait for hours for a
+ * report of other months. Returns how many.
  */
 export const leaveBeside = (db: Db, runId: number): Promise<number> =>
   countRows(db)`
@@ -217,8 +217,8 @@ export const leaveBeside = (db: Db, runId: number): Promise<number> =>
     returning w.job_id`
 
 /**
- * Ends the run's waiting for jobs that are settled, or gone. The process that settles a job ends the waiting that stands when its statement begins; a run that
- * joins at that very moment is not seen by it and finds out here. Held are its units that the job left held. Returns how many.
+ * Ends the run's waiting for jobs that are settled or deleted. A process that settles a job sees only the waiting that is there when its statement begins; a run that
+ * joins at that moment finds out here. `held_units`: its units that the job left held. Returns how many.
  */
 export const endForgotten = (db: Db, runId: number): Promise<number> =>
   countRows(db)`

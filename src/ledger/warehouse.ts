@@ -1,5 +1,5 @@
-// Which warehouse this is, and whether this database is the one that goes on: landings and receipts bear its name, so that none takes another's for its own.
-// And which service the rows of an account came from: on record with its first purchase, so that no other one's are taken for them.
+// The identity of the warehouse, and whether this database continues it: landings and receipts carry its name, so that no warehouse takes another's for its own.
+// Also the service that each account buys from: recorded with the first purchase, so that rows of two services are not mixed.
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Forgotten } from '../core/report-shape.ts'
@@ -14,11 +14,11 @@ import { isKnown, noRow, type OwnProcess } from './processes.ts'
 export interface Warehouse {
   /** A UUID, drawn when the ledger is first used. */
   readonly id: string
-  /** Grows when a restored ledger goes on. */
+  /** Grows when a restored ledger is found or continues. */
   readonly epoch: number
 }
 
-/** `own`: this database is the warehouse. `copy`: no person has said whether it or another goes on. `replaced`: another does. */
+/** `own`: this database is the warehouse. `copy`: no person has said yet whether it or another one continues. `replaced`: another one continues. */
 export type Standing = Selectable<WarehouseTable>['standing']
 
 /** What the warehouse knows of itself. */
@@ -43,7 +43,7 @@ export const readIdentity = async (db: Db): Promise<Identity> => {
 const isUnused = sql<boolean>`not exists (select from etl.runs) and not exists (select from etl.answers)`
 
 /**
- * What a dump restored elsewhere and a database made from a template do not share: the server's system identifier and the database's number there. Copies
+ * Tells a dump restored elsewhere, or a database made from a template, from the original: the server's system identifier and the database's number there. Copies
  * of a whole data directory share both.
  */
 const whereItIs = async (db: Db): Promise<string> => {
@@ -55,7 +55,7 @@ const whereItIs = async (db: Db): Promise<string> => {
   return `${server.rows[0]?.id ?? 'unknown'}/${row.oid}`
 }
 
-/** All names its landings may bear: the present one first. @param which `to sweep`: of them those whose landings no other database uses: they may be deleted here */
+/** All names that its landings may carry, the present one first. @param which `to sweep`: only names whose landings no other database uses, so that they may be deleted here */
 export const ownNames = (db: Db, which: 'all' | 'to sweep' = 'all'): Promise<readonly Warehouse[]> => {
   const all = which === 'all'
   return query<Texts<'id'> & Row<'etl.warehouse', 'epoch'>>(db)`
@@ -66,7 +66,7 @@ export const ownNames = (db: Db, which: 'all' | 'to sweep' = 'all'): Promise<rea
 }
 
 /**
- * `migrate`, or the first use of a ledger. One that nothing has run in draws a name of its own, also where it was last known to be elsewhere: it may be
+ * For `migrate`, or the first use of a ledger: records where it is. An unused ledger draws a new id, also where it was last known to be elsewhere: it may be
  * a copy of a template.
  */
 export const settleHere = async (db: Db, here: string): Promise<void> => {
@@ -76,8 +76,8 @@ export const settleHere = async (db: Db, here: string): Promise<void> => {
 }
 
 /**
- * The ledger is found to be a copy: from here on it bears an epoch of its own, and until somebody says what it is it buys and deletes nothing. False where
- * another process was faster.
+ * Marks the ledger as a copy. From here on it has an epoch of its own, and buys and deletes nothing until a person says what it is. False: another process
+ * was faster.
  */
 export const becomeCopy = (db: Db, from: Identity, epoch: number, reason: string): Promise<boolean> =>
   db.transaction().execute(async (trx) => {
@@ -94,7 +94,7 @@ export const becomeCopy = (db: Db, from: Identity, epoch: number, reason: string
     return true
   })
 
-/** The name it bore, and all before, may be another's from here on. */
+/** From here on its present name, and all former ones, may be another database's. */
 const contest = async (trx: Db, { id, epoch }: Warehouse): Promise<void> => {
   await trx.updateTable('etl.former_names').set({ is_ours: false }).execute()
   await trx
@@ -115,7 +115,7 @@ export const becomeReplaced = async (db: Db, { id, epoch }: Warehouse, reason: s
 
 const goesOn = { standing: 'own', standing_reason: null, standing_since: null } as const
 
-/** A person says that this ledger goes on: what landed under all its epochs is its own again. */
+/** A person says that this ledger continues: landings of all its epochs are its own again. */
 export const goOn = (db: Db, { id, here }: Identity, epoch: number): Promise<void> =>
   db.transaction().execute(async (trx) => {
     const former = await trx.selectFrom('etl.warehouse').select(['warehouse_id', 'epoch']).forUpdate().executeTakeFirstOrThrow()
@@ -133,7 +133,7 @@ export const goOn = (db: Db, { id, here }: Identity, epoch: number): Promise<voi
     await note(trx, { kind: 'continues', message: `Declared to continue as warehouse ${id}, epoch ${epoch}.` })
   })
 
-/** A person says that this ledger is a clone: a warehouse of its own from here on. What it landed as a copy is its own; what lay there before is not. */
+/** A person says that this ledger is a clone: a warehouse of its own from here on. Landings from its time as a copy are its own; earlier ones are not. */
 export const becomeClone = (db: Db, here: string): Promise<void> =>
   db.transaction().execute(async (trx) => {
     const former = await trx
@@ -142,7 +142,7 @@ export const becomeClone = (db: Db, here: string): Promise<void> =>
       .forUpdate()
       .executeTakeFirstOrThrow()
     await contest(trx, former)
-    // No other database has ever borne an epoch that was taken for a copy.
+    // No other database has ever had the epoch of a copy.
     if (former.standing === 'copy')
       await trx
         .updateTable('etl.former_names')
@@ -158,7 +158,7 @@ export const becomeClone = (db: Db, here: string): Promise<void> =>
     await note(trx, { kind: 'clone', message })
   })
 
-/** In the transaction of a report's purchase: holds the standing until it ends. Throws WAREHOUSE_COPY where this database may be a copy of one that goes on, or is another one than it was. */
+/** Call in the transaction of a report's purchase: locks the standing until it ends. Throws WAREHOUSE_COPY where this database may be a copy of one in use, or was replaced by another. */
 export const assertMayBuy = async (trx: Db, own: OwnProcess, unitKey: string): Promise<void> => {
   const { standing, standing_reason } = await trx
     .selectFrom('etl.warehouse')
@@ -169,7 +169,7 @@ export const assertMayBuy = async (trx: Db, own: OwnProcess, unitKey: string): P
   if (!(await isKnown(trx, own))) throw buysNothing(unitKey, noRow)
 }
 
-/** WAREHOUSE_COPY. @param reason why this database may be a copy of one that goes on */
+/** WAREHOUSE_COPY. @param reason why this database may be a copy of one in use */
 export const buysNothing = (unitKey: string, reason: string): EtlError =>
   new EtlError('WAREHOUSE_COPY', `${unitKey}: nothing is bought. ${reason} ${howToDecide}`)
 
@@ -178,12 +178,12 @@ export const howToDecide =
   'If this database replaces the other (restored, or moved here) and the other is gone for good: `millrace migrate --as restored`. ' +
   'If the other stays in use and this one is to be used beside it: `millrace migrate --as clone`.'
 
-/** So long after a person declared it restored the service is asked for what it made before; reports are kept there for days. */
+/** For so long after a person declared it restored, the service is asked for reports made before; the service keeps reports for days. */
 const searchedFor = sql`interval '30 days'`
 
 /**
- * From the last run that the backup knew to the moment a person declared that this database goes on. null where that was never, or long ago, or where the
- * job's units have rows: what is asked for then is something newer.
+ * What a restored ledger has forgotten: from the last run in the backup until a person declared that this database continues. null: never declared, or long ago; or the
+ * job is forced, or its units were loaded before, so that it asks for something newer.
  */
 export const forgottenSpan = async (db: Db, { jobId, forced }: ClaimedJob): Promise<Forgotten | null> => {
   if (forced) return null
@@ -203,7 +203,7 @@ export const forgottenSpan = async (db: Db, { jobId, forced }: ClaimedJob): Prom
 /** Where an account buys; `keySha256`: the beginning of the digest of its key. */
 export type Origin = Texts<'api' | 'account' | 'address' | 'keySha256'>
 
-/** What is on record; null: nothing was bought for the account, or it was not written down. */
+/** The recorded origin; null: nothing was bought for the account, or its origin was not recorded. */
 export const knownOrigin = async (db: Db, { api, account }: Pick<Origin, 'api' | 'account'>): Promise<Origin | null> => {
   const [row] = await query<Row<'etl.origins', 'address' | 'key_sha256'>>(db)`
     select o.address, o.key_sha256 from etl.origins o where o.api = ${api} and o.account = ${account} and exists (
@@ -223,7 +223,7 @@ export const keepOrigin = async (db: Db, { api, account, address, keySha256 }: O
     .execute()
 }
 
-/** A person says that the service has moved: what the next command finds is on record from then on. */
+/** A person says that the service has moved: the next command records the origin that it finds. */
 export const forgetOrigins = (db: Db): Promise<void> =>
   db.transaction().execute(async (trx) => {
     await trx.deleteFrom('etl.origins').execute()

@@ -1,4 +1,4 @@
-// What is known of a pipeline's windows as a whole: closed or open, when the service was last seen to have released nothing for them.
+// The state of a pipeline's windows: closed or open, and when a sample last showed that the service had released nothing new for them.
 import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
 import { databaseNow } from '../db/database-clock.ts'
@@ -10,7 +10,7 @@ import { type FullCheck, hasTurn } from './candidates.ts'
 /** What is stored of a window; `closedUnits`: loaded units, as counted when it was closed. */
 export type WindowState = Numbers<'closedUnits'> & Record<'closedGeneration' | 'lookedAtMs', number | null>
 
-/** By first day; windows nothing is known of are not in it. */
+/** By first day; windows without a record are not in it. */
 export const windowStates = async (db: Db, pipelineId: number): Promise<ReadonlyMap<IsoDate, WindowState>> => {
   const rows = await db
     .selectFrom('etl.windows')
@@ -23,8 +23,8 @@ export const windowStates = async (db: Db, pipelineId: number): Promise<Readonly
 }
 
 /**
- * CTE `whole`: those of the windows whose every wanted unit is loaded, with as many first rows as are wanted now, while none is asked for or held. One scan of the units; lateral
- * offsets have the units of slices that are wanted no more, and answers, read only where there are any: a plan made without statistics would join them all.
+ * CTE `whole`: the windows whose every wanted unit is loaded, with as many first rows as are wanted now, while none is asked for or held. One scan of the units. Laterals with
+ * `offset 0` read units of slices no longer wanted, and answers, only where there are any: a plan made without statistics would join them all.
  */
 const whole = (pipelineId: number, windows: readonly IsoDate[]): RawBuilder<unknown> => {
   const these = sql`u.pipeline_id = ${pipelineId} and u.window_from = any(${[...windows]}::date[])`
@@ -53,8 +53,8 @@ const whole = (pipelineId: number, windows: readonly IsoDate[]): RawBuilder<unkn
 }
 
 /**
- * Closes those of the windows at the generation whose every wanted unit is loaded while none is asked for or held; how many. Only under the
- * pipeline's lock: a process that un-finishes a unit opens its window in the same statement.
+ * Closes the windows whose every wanted unit is loaded while none is asked for or held, at the generation. Returns how many. Only under the pipeline's
+ * lock: a process that makes a unit unfinished opens its window in the same statement.
  */
 export const closeWindows = async (
   trx: Db,
@@ -76,7 +76,7 @@ export const closeWindows = async (
     returning window_from`
 }
 
-/** Windows into which the run loaded something, that are not closed and lie before that day; the pipeline's lists are at the generation given. */
+/** Windows before that day into which the run loaded something and that are not closed; with the generation of the pipeline's lists. */
 export const windowsLoadedBy = (
   db: Db,
   runId: number,
@@ -97,10 +97,10 @@ export const windowsLoadedBy = (
     .orderBy('l.window_from')
     .execute()
 
-/** A window whose every wanted unit is loaded while none is asked for or held: found faster than cell by cell. By its oldest answer: when it was asked for or last said to stand. */
+/** A window whose every wanted unit is loaded while none is asked for or held; found faster than cell by cell. `stoodAtMs`: when its oldest answer was asked for, or found unchanged. */
 export type WholeWindow = Numbers<'units' | 'stoodAtMs'>
 
-/** null: it is not whole. @param withAge left out, the age of its answers is not read and the units are as old as can be */
+/** null: it is not whole. @param withAge false: the age of its answers is not read, and `stoodAtMs` is 0 */
 export const wholeWindow = async (
   db: Db,
   pipelineId: number,
@@ -117,7 +117,7 @@ export const wholeWindow = async (
   return row ?? null
 }
 
-/** The service has released nothing new for the window, as far as a sample tells. */
+/** Records that, as far as a sample tells, the service has released nothing new for the window. */
 export const noteLookedAt = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<void> => {
   await db
     .insertInto('etl.windows')
@@ -126,7 +126,7 @@ export const noteLookedAt = async (db: Db, pipelineId: number, windowFrom: IsoDa
     .execute()
 }
 
-/** The service said that nothing of these loaded units has changed. */
+/** Records that, by the service, nothing of these loaded units has changed. */
 export const noteStood = async (db: Db, pipelineId: number, windowFrom: IsoDate, sliceIds: readonly number[]): Promise<void> => {
   await query(db)`
     with locked as (select answer_id from etl.answer_rows where answer_id in (select u.answer_id from etl.units u
@@ -135,8 +135,8 @@ export const noteStood = async (db: Db, pipelineId: number, windowFrom: IsoDate,
 }
 
 /**
- * Those of the windows with a loaded unit in its turn that were not asked about for too long. Without an old load no answer of a window can be old;
- * elsewhere only the units whose turn it is are read, in the order of their key.
+ * The windows with a loaded unit of this night that was not checked for too long. A window without an old load has no old answer; in the others only units of
+ * this night are read, in the order of their key.
  */
 export const windowsOverdue = async (
   db: Db,
@@ -160,12 +160,12 @@ export const windowsOverdue = async (
   return new Set(overdue)
 }
 
-/** Nothing asks for unit `u`; nor does a walk that a person took back. */
+/** No job asks for unit `u`, but for a walk that a person cancelled, and it holds no answer back. */
 const isFree = sql<boolean>`(u.held_answer_id is null and (u.job_id is null or (select j.state = 'failed' and j.error_code = 'CANCELLED' from etl.jobs j where j.job_id = u.job_id)))`
 
 /**
- * Loaded units of the window that nothing asks for, last known to stand before the service was seen, by another unit of the window, to have a newer
- * release than theirs: what an interrupted or partial refresh left behind.
+ * Loaded units that an interrupted or partial refresh left behind: no job asks for them, and since they were last found unchanged another unit of the window was
+ * seen to have a newer release.
  */
 export const unitsLeftBehind = (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number[]> =>
   queryValue<Row<'etl.jobs', 'slice_ids'>>(db)`
@@ -187,9 +187,9 @@ export const unitsLeftBehind = (db: Db, pipelineId: number, windowFrom: IsoDate)
 export type SampledUnit = Row<'etl.slices', 'values'> & Numbers<'sliceId' | 'stoodAtMs'> & { readonly fingerprint: Fingerprint }
 
 /**
- * Up to `most` loaded units of the window that nothing asks for, begun at so many places of the slices; all of them where there are no more.
- * @param turn 0 to 1: another turn begins at other places
- * @param check null: of all of them. Else the first ones that it is about
+ * Up to `most` loaded units of the window that no job asks for, spread over the slices; all of them where there are no more.
+ * @param turn 0 to 1: another turn picks other units
+ * @param check null: of all units. Else the first units that are due for the check
  */
 export const sampleUnits = async (
   db: Db,
@@ -218,13 +218,13 @@ export const sampleUnits = async (
   return { units: units.length > 0 ? units : first.slice(0, most), isWhole: false }
 }
 
-/** Of how many units `sampleUnits` takes some. */
+/** How many units `sampleUnits` picks from. */
 export const countSettled = (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number> =>
   queryValue<Numbers<'units'>>(db)`
     select count(*)::float8 as units from etl.units u join etl.slices s on s.slice_id = u.slice_id
     where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.answer_id is not null and ${isFree} and s.wanted_until is null`
 
-/** Windows the service refused as not published, of which nothing came and nothing was heard since. @param released last day that is known to be published */
+/** Windows that the service refused as not published and of which no answer or release has come since. @param released last day that is known to be published */
 export const windowsNotYet = async (db: Db, pipelineId: number, released: IsoDate | null): Promise<ReadonlySet<IsoDate>> => {
   const windows = await queryColumn<Row<'etl.jobs', 'window_from'>>(db)`
     select distinct j.window_from from etl.jobs j

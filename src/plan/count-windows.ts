@@ -26,7 +26,7 @@ export const countWindows = (context: PlanContext) => {
       if (isVouched) tally.done += whole.units
       return true
     },
-    /** @param isVouched whether a sample vouched for its loaded units: with `due` loaded units that owe nothing are else left out */
+    /** @param isVouched whether a sample found its loaded units unchanged: with `due` only these count as done */
     add: (window: PlanWindow, counts: readonly CellCount[], isVouched: boolean): void => {
       if (counts.every(({ decision }) => decision === 'done')) complete.push(window)
       for (const { decision, cells } of counts) {

@@ -31,12 +31,12 @@ export interface PreviewJob {
   readonly reports: number
   readonly rows: number | null
   readonly quota: number | null
-  /** Credits it may be, where they are not known, or the bills so far do not tell for certain; null: unknown, or there is no doubt. */
+  /** Range of credits where the price is not known, or bills do not settle it; null: the range is not known, or the price is certain. */
   readonly range: { readonly low: number; readonly high: number } | null
   /** `service`: it said so itself, of this job or of others like it. `history`: from what this warehouse loaded before. `unknown`: neither knows. */
   readonly from: 'service' | 'history' | 'unknown'
   readonly held: boolean
-  /** It has that word since an earlier command. */
+  /** A person approved it with an earlier command. */
   readonly approved: boolean
 }
 
@@ -44,10 +44,10 @@ export interface PreviewJob {
 export type PreviewPipeline = Preview['pipelines'][number]
 export type Preview = Awaited<ReturnType<typeof previewRun>>
 
-/** Reports whose price the service is asked for, over all pipelines; the others are as dear by the unit. */
+/** How many reports the service is asked to price, over all pipelines; other reports count at the same price a unit. */
 const mostPriced = 50
 
-/** Calls nothing but what the service answers for free, 50 times at most; where it has no such way, this warehouse's own past decides. */
+/** Sends only requests that the service answers for free, 50 at most; where there are none, this warehouse's own history decides. */
 export const previewRun = async (runtime: PlanRuntime, definitions: readonly Definition[], scope: Scope, signal: AbortSignal) => {
   let asked = 0
   let said = 0
@@ -66,7 +66,7 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
   for (const [index, definition] of read.entries()) {
     const found = plans.get(definition)
     if (found === undefined) continue
-    // What one does not need is left for the next.
+    // What one definition does not need is left for the next.
     const most = Math.floor((mostPriced - said) / (read.length - index))
     const record = (): void => {
       asked += 1
@@ -93,12 +93,12 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
     asked,
     /** Reports whose price the service named, of those to be bought. */
     priced: said,
-    /** How many times its word the service charged lately, at the most. */
+    /** By which factor bills have lately exceeded the prices that the service named, at most. */
     times,
   }
 }
 
-/** Those that ask the same of the same dimensions may serve each other. */
+/** Definitions that ask the same, with the same dimensions, may serve each other. */
 const questionOf = (definition: Definition): string =>
   JSON.stringify([asksOf(definition), definition.dimensions.map(({ name }) => name).sort()])
 
@@ -110,7 +110,7 @@ const unitsOf = (jobs: readonly FoundJob[]): UnitsToBuy[] => jobs.filter(({ isPl
 
 const nothing: CreditRange = { low: 0, high: 0, likely: 0 }
 
-/** What pages cost, as bills have it; null: it is of reports. */
+/** What pages cost by bills; null: the source makes reports. */
 const walkPrice = async (runtime: PlanRuntime, definition: Definition) => {
   const source = sourceOf(runtime, definition)
   if (source.kind === 'report') return null
@@ -119,7 +119,7 @@ const walkPrice = async (runtime: PlanRuntime, definition: Definition) => {
   return { unit, look: lookPrice(known), words: priceWords(known) }
 }
 
-/** Of a unit that is looked at before it is asked for again, where that may spare something. */
+/** The price of refreshing a unit, with the check before it where a check is cheaper than the unit. */
 const refreshPrice = (walk: Awaited<ReturnType<typeof walkPrice>>): CreditRange | null => {
   if (walk === null || walk.unit === null || walk.look === null) return walk?.unit ?? null
   return isLookCheaper(walk.look, walk.unit) ? add(walk.look, walk.unit) : walk.unit
@@ -159,7 +159,7 @@ const pricedJob = (
   const { said, perUnit } = prices
   const { window, reason, wantedBy, units, box, isBought, isHere, isPlanned, isApproved, isNotYet } = job
   const isHeld = !isBought && !isPlanned && held.includes(wantedBy)
-  // What an approval allows is bought once it is there.
+  // A job that is not published yet costs nothing now; a held one shows its price, since its approval lets it be bought once published.
   const isFree = isHere || (isNotYet === true && !isHeld)
   const shown = box === null ? showWindow(window) : showSpan(window)
   const rows = past.rows === null || asked.rows === null ? null : Math.round(asked.rows * units)
@@ -180,10 +180,9 @@ const pricedJob = (
   }
 }
 
-/** Two decimals tell as much as anybody wants to know. */
 const cents = (credits: number): number => Number(credits.toFixed(2))
 
-/** Unknown is no number; how far off it may be is said beside it. */
+/** An unknown price is null; `range` says how far off it may be. */
 const priced = (unit: CreditRange | null, units: number): Pick<PreviewJob, 'quota' | 'range'> => {
   const all = times(unit, units)
   if (all === null) return { quota: null, range: null }
@@ -194,11 +193,11 @@ const priced = (unit: CreditRange | null, units: number): Pick<PreviewJob, 'quot
   }
 }
 
-/** Its price where the service states one, its submission, one poll and one download; what is bought needs less. */
+/** Requests of a report: its price where the service states one, submission, one poll, one download. A bought report needs fewer. */
 const reportRequests = (isPriced: boolean, isBought: boolean, isHere: boolean): number =>
   isHere ? 0 : isBought ? 2 : isPriced ? 4 : 3
 
-/** Another version of it, or itself. */
+/** Any version of the same pipeline. */
 const isSamePipeline =
   ({ definition: { pipeline, account } }: Planned) =>
   ({ definition }: Planned): boolean =>
@@ -207,7 +206,7 @@ const isSamePipeline =
 const unitPrice = ({ prices, walk, found: { past } }: Previewed): number | null =>
   prices.perUnit ?? (walk === null ? past.quota : (walk.unit?.likely ?? null))
 
-/** Credits, and units without a price, that the next runs buy: what is new, and the backlog that has a person's word. */
+/** Credits, and units without a price, that the next runs buy: new jobs, and the approved backlog. */
 const toBuyOf = ({ jobs, found: { backlog } }: Planned) => {
   const fresh = jobs.filter(({ held, approved }) => !held && !approved)
   const unpriced = fresh.filter(({ quota }) => quota === null)
@@ -248,11 +247,11 @@ const aboutPipeline = (runtime: PlanRuntime, of: Planned, versions: readonly Pla
     seconds: secondsOf(now, found.times, definition.limits.concurrency, allowance.requestsPerSecond),
     ...idle,
     changes,
-    /** null: it has no guard, buys no reports, or a person has said yes to all of it. */
+    /** null: it has no guard, buys no reports, or a person has approved all of it. */
     verdict,
-    /** Of a range: that it costs more than a night may, at a terminal, is a question. */
+    /** A range that costs more than a night may; at a terminal the command asks before it buys. */
     dear: walk === null && found.guard.mode === 'range' ? dearRange(found.guard, { credits, unpriced, perUnit }) : null,
-    /** For a person's word, since an earlier night or an earlier command. */
+    /** What waits for approval since an earlier night or command. */
     waiting: {
       units: sum(waiting, ({ units }) => units),
       reports: sum(waiting, ({ reports }) => reports),
@@ -260,7 +259,7 @@ const aboutPipeline = (runtime: PlanRuntime, of: Planned, versions: readonly Pla
       priced: waiting.every(({ priced }) => priced),
     },
     backlog,
-    /** What the look-back loads where the units it asks about have changed; null: it asks about all of them. */
+    /** What the look-back loads where the sampled units have changed; null: it samples all units. */
     ifChanged:
       found.behindSamples === 0
         ? null
@@ -274,14 +273,14 @@ const aboutPipeline = (runtime: PlanRuntime, of: Planned, versions: readonly Pla
     /** Credits that all versions will have spent when the month is over: with this plan, and nights as its calendar has them; null: no price is known. */
     forecast: end?.forecast ?? null,
     month: { from, last: lastDay({ from, to: addWindows(from, 'month', 1) }) },
-    /** Where the service counts by another method of late: the months before, anew. */
+    /** Where the service has lately changed its method: an offer to load the months before again. */
     older: found.breaks.flatMap((one) => offerOlder(definition, one, perUnit) ?? []),
-    /** The day the last report can be bought as budgets are; null: today, or never. */
+    /** The day on which the last report can be bought within the budgets; null: today, or never. */
     doneOn: doneWithin(definition, allowance.budget, spent, planned + planned_cells * (perUnit ?? 0), today),
   }
 }
 
-/** Requests at the slower of the rate limit and earlier answers; reports are made beside each other, so one's time is added. */
+/** Time of the requests, by the slower of the rate limit and earlier answers, plus the time of one report: reports are made in parallel. */
 const secondsOf = (jobs: readonly PreviewJob[], times: PastTimes, concurrency: number, perSecond: number): number => {
   const requests = sum(jobs, (job) => job.requests)
   const answered = (requests * (times.requestMs ?? 0)) / 1000 / concurrency

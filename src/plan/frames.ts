@@ -11,7 +11,7 @@ export interface Scope {
   readonly rangeOf?: ((definition: Definition) => Window) | undefined
   /** Ask for loaded units of the range again. Default false; ignored with `due`. */
   readonly force?: boolean | undefined
-  /** The ask number at which a run by force began that did not finish: this one goes on with it. null: it begins anew. */
+  /** The ask number at which the forced run began that this run resumes. null: it resumes none. */
   readonly takenSince?: string | null | undefined
   /** Values by dimension; null: all. */
   readonly only?: Only | null | undefined
@@ -31,7 +31,7 @@ export interface PlanWindow extends Window {
 export const windowsInScope = (definition: Definition, scope: Scope, nowMs: number): PlanWindow[] => {
   const { lookBack, publication } = definition.window
   const windows = scope.mode === 'due' ? dueWindows(definition, nowMs) : rangeWindows(definition, scope)
-  // By the calendar: of a table that ended long ago no window is new.
+  // By the calendar: a table whose data ended long ago has no new window.
   const recentFrom = publication.until === undefined ? null : lookBackStart(definition, nowMs)
   return windows.map((window, place) => ({
     ...window,
@@ -41,7 +41,7 @@ export const windowsInScope = (definition: Definition, scope: Scope, nowMs: numb
   }))
 }
 
-/** Throws USAGE where range or values are none of the definitions': before anything is on record or asked, and once more when queries were read. */
+/** Throws USAGE where the definitions do not have the range or the values. Called before anything is recorded or asked for, and again once queries were read. */
 export const checkScope = (definitions: readonly Definition[], scope: Scope): void => {
   for (const definition of definitions) {
     if (scope.mode === 'range') rangeWindows(definition, scope)
@@ -72,7 +72,7 @@ const dueWindows = ({ window: { every, from, publication } }: Definition, nowMs:
 export const lookBackStart = ({ window }: Definition, nowMs: number): IsoDate | null => {
   const { every, lookBack, publication } = window
   const today = dateIn(nowMs, publication.timeZone)
-  // Two windows more than a month's worth of the smallest: the newest published one is never further back than two months.
+  // Three months back are enough: the newest published window is never further back than two months.
   const recent = windowsBetween(addWindows(today, 'month', -3), today, every).filter((one) =>
     isPublishedByDay(one, publication, nowMs),
   )
@@ -83,9 +83,9 @@ export const lookBackStart = ({ window }: Definition, nowMs: number): IsoDate | 
 const monthlyDays = 28
 
 /**
- * On which of so many nights the turn of a unit comes, and how old its answer must be by then to be asked about. Each unit has its turn at least twice in `window.full_check`, and is asked about where it would be older than that by its next turn: so no answer
- * goes unchecked for longer, and none is asked about anew that is younger than half of it. Half a day is left for nights that begin late.
- * null: reports, which the calendar has bought again every month anyway; a check that is due at the same time would buy them twice.
+ * Over how many nights units take turns, and how old an answer must be at its turn to be checked. Each unit has its turn at least twice in `window.full_check`. It is checked if its answer would be
+ * older than that by its next turn: so no answer goes unchecked for longer, and none younger than half of it is checked. Half a day is left for nights that begin late.
+ * null: reports with a check once a month or less: the calendar buys them again every month anyway, and a check due at the same time would buy them twice.
  */
 export const checkCycle = (kind: JobKind, days: number) => {
   // Units of reports have one turn together, so that they are packed together.
@@ -94,7 +94,7 @@ export const checkCycle = (kind: JobKind, days: number) => {
   return { nights, olderThanDays: Math.max(0.5, days - nights - 0.5) }
 }
 
-/** The night of a cycle of so many it is, by the service's own calendar. */
+/** Which night of a cycle of `nights` it is, by the service's own calendar. */
 export const nightOf = ({ window }: Definition, nights: number, nowMs: number): number => {
   const day = dateIn(nowMs, window.publication.timeZone)
   return Math.floor(Date.parse(`${day}T00:00:00Z`) / 86_400_000) % nights
@@ -105,7 +105,7 @@ type Only = ReadonlyMap<string, readonly string[]>
 
 /**
  * `only` in the spelling of the lists. Throws USAGE for a dimension or a value the definition does not have, naming the nearest.
- * @param isElsewhere whether another version has the value, of which this one then asks nothing
+ * @param isElsewhere whether another version has the value: then it is accepted here, and asks for nothing
  */
 export const checkOnly = (definition: Definition, only: Only, isElsewhere: IsElsewhere = () => false): Only =>
   new Map([...only].map(([name, values]) => [name, listedValues(definition, name, values, isElsewhere)]))

@@ -1,4 +1,4 @@
-// The guard at work: what of a plan may be bought now, and what waits for a person's word (promise 13).
+// Applies the guard: what of a plan may be bought now, and what waits for approval (promise 13).
 import { createHash } from 'node:crypto'
 import { askedBy, askedDigest } from '../core/asks.ts'
 import { accountName } from '../core/source-spec.ts'
@@ -28,7 +28,7 @@ import type { PlanRuntime } from './plan-runtime.ts'
 import { pagePrices, type Prices, priceReports, pricedUnits } from './price.ts'
 
 export interface NightGuard {
-  /** What becomes of units that a step is about to ask for; null: more of the former. In the step's transaction, under the pipeline's lock. */
+  /** Rules on the units that a step is about to ask for; null: more of the former, under the same ruling. Call in the step's transaction, under the pipeline's lock. */
   readonly rule: (trx: Db, units: readonly UnitsToBuy[] | null) => Promise<Ruling>
   /** Whether anything of it was held so far. */
   readonly holds: () => boolean
@@ -39,10 +39,10 @@ const free = { held: [], approvalId: null, allowed: [] } as const
 /** Nothing is held. */
 export const buysAll = (credits: number | null): NightGuard => ({ rule: async () => ({ ...free, credits }), holds: () => false })
 
-/** Reports whose price a night asks for, where it asks at all. */
+/** How many reports a night asks the price of, where it asks at all. */
 const mostPricedANight = 5
 
-/** Of all that decides what is held, after what is asked for: where it differs, what waits is planned anew. */
+/** Digest of what is asked for, then of all that decides what is held: where it changes, what waits is planned again. */
 const digestOf = ({ definition, source, pipeline, limits }: PlanContext): string => {
   const { from, publication } = definition.window
   const rules = JSON.stringify({
@@ -55,7 +55,7 @@ const digestOf = ({ definition, source, pipeline, limits }: PlanContext): string
   return [askedDigest(askedBy(definition, source.kind)), createHash('sha256').update(rules).digest('hex')].join('\n')
 }
 
-/** What was held is planned anew where lists, limits, the guard or what is asked for have changed, or a person names its months; then what was approved, see `renewApproved`. */
+/** Dissolves held jobs where lists, limits, the guard or what is asked for have changed, or a person names their months: they are planned again. Then `renewApproved`. */
 export const dissolveStale = async (context: PlanContext): Promise<number> => {
   const { locked, frame, scope, cells } = context
   const { pipelineId } = frame
@@ -70,7 +70,7 @@ export const dissolveStale = async (context: PlanContext): Promise<number> => {
   return renewApproved(context)
 }
 
-/** What was approved is planned anew where more is asked for by now, and loses values that left the lists. Returns how many jobs ask for more. */
+/** Dissolves approved jobs that ask for more by now, to be planned again, and cuts values that left the lists. Returns how many ask for more. */
 export const renewApproved = ({ locked, frame, definition, source }: PlanContext): Promise<number> =>
   locked(async (trx) => {
     const changed = await dissolveChanged(trx, frame.pipelineId, askedBy(definition, source.kind))
@@ -78,7 +78,7 @@ export const renewApproved = ({ locked, frame, definition, source }: PlanContext
     return changed
   })
 
-/** Who starts a run with `--yes`, or says yes at the terminal, approves what waits already. */
+/** A run with `--yes`, or a yes at the terminal, approves what waits already. */
 export const approveWaiting = async (
   { consent }: Pick<PlanRuntime, 'consent'>,
   { step, frame, scope }: PlanContext,
@@ -88,7 +88,7 @@ export const approveWaiting = async (
   await step((trx) => approveIn(trx, frame.pipelineId, by))
 }
 
-/** What a unit of the plan costs; null: unknown. @param isAsked whether the service is asked where that is free; else it costs what it did so far */
+/** What a unit of the plan costs; null: unknown. @param isAsked whether to ask the service, where that is free; else earlier bills decide */
 type UnitPrice = (isAsked: boolean) => Promise<number | null>
 
 /** Asks for prices only where something could be held. */
@@ -108,8 +108,8 @@ export const guardPlan = async (
 }
 
 /**
- * Judges what is left of the plan anew at each step: what other processes bought or planned of the account by then counts, since its planners take turns
- * under one lock. @param by who has allowed what would be held; null: none
+ * Judges the rest of the plan again at each step, so that what other processes have bought or planned for the account by then counts: its planners take turns
+ * under one lock. @param by the person who approved what would be held; null: none
  */
 const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: number | null, by: string | null): NightGuard => {
   const { definition, scope } = context
@@ -120,7 +120,7 @@ const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: n
   const askWord = async (trx: Db, asked: readonly UnitsToBuy[]): Promise<ToApprove | null> => {
     await lockByName(trx, `guard of ${accountName(definition)}`)
     const verdict = verdictOn(await guardFacts(trx, context), left, credits)
-    // What was approved since is not what the rest was judged with: it needs a word of its own.
+    // What was held once stays held: an approval given since does not cover the rest, which needs its own.
     const before = isOpened ? held : []
     held = [...before, ...(verdict === null ? [] : heldBy(verdict, scope.mode)).filter((one) => !before.includes(one))]
     const waiting = left.filter(({ wantedBy }) => held.includes(wantedBy))
@@ -141,8 +141,8 @@ const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: n
 }
 
 /**
- * The first step that holds something opens the approval. People decide between steps, and other runs plan: what is held after that belongs to whatever
- * waits then, never to an approval that is over.
+ * The first step that holds something opens the approval. Between steps people decide and other runs plan: later steps add to the approval that waits then,
+ * never to one that is decided.
  */
 const approvalFor = async (trx: Db, ask: ToApprove, isFirst: boolean): Promise<string> => {
   const waiting = isFirst ? null : await waitingApproval(trx, ask.pipelineId, ask.kind)
@@ -164,12 +164,12 @@ const toApprove = (context: PlanContext, { allowed }: NightVerdict, held: readon
   }
 }
 
-/** What was held is counted once all of it is there. */
+/** Counts what was held once the plan is complete. */
 export const settleApproval = async ({ locked, frame }: PlanContext, { holds }: NightGuard): Promise<void> => {
   if (holds()) await locked((trx) => countApproval(trx, frame.pipelineId))
 }
 
-/** Of a walk, as bills have it: as many pages as units took so far. */
+/** Price of a walk's unit by bills, for as many pages as units took so far. */
 export const pagePrice =
   (runtime: PlanRuntime, context: PlanContext): UnitPrice =>
   async () =>

@@ -1,5 +1,5 @@
-// What a night may buy without a person's word, from what was bought of late, what waits already, and the price of tonight; docs/internals/decisions/0008-the-price-before-the-night.md says why so.
-// Which units are beyond the usual: `beyondReasons` in ledger/candidates.ts; what counts as bought of late: `pastNights` in ledger/guard-usual.ts.
+// What a night may buy without approval, by recent purchases, what waits already, and the price of tonight; docs/internals/decisions/0008-the-price-before-the-night.md says why.
+// Which units are beyond the usual: `beyondReasons` in ledger/candidates.ts; which purchases are recent: `pastNights` in ledger/guard-usual.ts.
 import type { GuardRule } from '../core/limits.ts'
 import { type Unasked, type PastNights, pastNights, type WantedBy } from '../ledger/guard-usual.ts'
 import type { Db } from '../db/tables.ts'
@@ -11,7 +11,7 @@ import { unitsOfReport } from './price.ts'
 /** Credits: what nights bought so far by themselves, and what is about to be bought. */
 interface NightPrice extends Pick<PastNights, 'pipeline' | 'account'> {
   readonly rule: GuardRule
-  /** What every night buys: the new month of values that are held, restated months, what was not finished. */
+  /** What every night buys: the new month of known values, restated months, unfinished units. */
   readonly usual: number
   /** New values, older months and changed definitions. */
   readonly unusual: number
@@ -20,13 +20,13 @@ interface NightPrice extends Pick<PastNights, 'pipeline' | 'account'> {
 }
 
 export interface NightVerdict {
-  /** Credits the pipeline may cost within 24 hours; infinite: nothing bounds it, or the price is not known and units are compared with units. */
+  /** Credits the pipeline may cost within 24 hours; infinite: there is no limit, or the price is not known and units are compared with units. */
   readonly allowed: number
-  /** What waits for a person's word. `all`: the definition names a figure that even the usual exceeds. */
+  /** What waits for approval. `all`: even the usual exceeds the limit that the definition sets. */
   readonly holds: 'nothing' | 'unusual' | 'all'
 }
 
-/** Of 24 hours, whatever runs bought in them: what is about to be bought counts with what was. */
+/** Judges 24 hours, whatever runs bought in them: purchases made count together with those about to be made. */
 export const judgeNight = (price: NightPrice): NightVerdict => {
   const { rule, usual, unusual, waiting, pipeline, account } = price
   const spent = pipeline.usual + pipeline.beyond
@@ -38,11 +38,11 @@ export const judgeNight = (price: NightPrice): NightVerdict => {
   return { allowed, holds: unusual > 0 && spent + usual + unusual + waiting > most ? 'unusual' : 'nothing' }
 }
 
-/** A pipeline with little to do must not grow in the shadow of a large one, nor many of them together. */
+/** For a pipeline and for its account: a small pipeline must not grow within the limit of a large one, nor many small ones together. */
 const bound = ({ rule, usual, report }: NightPrice, past: Unasked): number =>
   Math.max(rule.factor * Math.max(past.dearest, past.usual + usual), report)
 
-/** A range that a person named: only a figure in the definition stands against that word. @param named credits of ranges of the last 24 hours */
+/** For a range that a person named: only a limit in the definition can hold it. @param named credits of ranges of the last 24 hours */
 export const judgeRange = (rule: GuardRule, price: number, named: number): NightVerdict => {
   const allowed = rule.creditsPerNight ?? Number.POSITIVE_INFINITY
   return { allowed, holds: named + price > allowed ? 'all' : 'nothing' }
@@ -54,7 +54,7 @@ export interface UnitsToBuy {
   readonly units: number
 }
 
-/** Whose wishes wait. What a person named before and failed keeps that word at night. */
+/** Which askers' jobs wait. At night, jobs that a person named and that failed before do not wait. */
 export const heldBy = ({ holds }: Pick<NightVerdict, 'holds'>, mode: GuardFacts['mode']): readonly WantedBy[] => {
   if (holds === 'nothing') return []
   if (holds === 'unusual') return ['beyond']
@@ -63,12 +63,12 @@ export const heldBy = ({ holds }: Pick<NightVerdict, 'holds'>, mode: GuardFacts[
 
 type GuardFacts = Awaited<ReturnType<typeof guardFacts>>
 
-/** What the verdict on a plan is based on, but for the plan and its price. */
+/** What the verdict on a plan is based on, without the plan and its price. */
 export const guardFacts = async (db: Db, { definition, source, frame, scope }: PlanContext) => ({
   ...(await pastNights(db, definition)),
   rule: definition.guard,
   mode: scope.mode,
-  /** Before any report was bought: units of one for one window, as full as the lists and the source allow. */
+  /** Counts before any report was bought: units of a report of one window, as full as the lists and the source allow. */
   fullReport: unitsOfReport(definition, source),
   waiting: await waitingApproval(db, frame.pipelineId, 'night'),
 })
@@ -96,7 +96,7 @@ const nightVerdict = (facts: GuardFacts, rule: GuardRule, usual: number, unusual
 }
 
 /**
- * Of a range a person named that costs more than a night may, which is worth a question where a person is there to answer; null: it does not.
+ * The cost of a range that a person named, where it exceeds what a night may cost: then a command at a terminal asks the person; null: it does not.
  * @param unpriced units to buy whose price is not known: they are compared with the units of nights
  */
 export const dearRange = (

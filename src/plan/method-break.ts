@@ -1,30 +1,30 @@
-// Whether what a run found restated is a new method of the service: far beyond what is usual for the table, by median and spread. Figures in, verdict out.
+// Judges whether restated rows show a new method of the service: a change far beyond what is usual for the table, by median and spread. Pure.
 import type { MethodBreak, Restated as RestatedOf } from '../ledger/breaks.ts'
 
 /** When it was found does not matter here. */
 export type Restated = Omit<RestatedOf, 'runId' | 'seenMs'>
 
-/** So much of a window changes by a new method, and by so much; anything less is no break, whatever is usual. */
+/** A new method changes at least this share of a window, and by `leastSize`; less is no break, whatever is usual. */
 const leastShare = 0.75
-/** Where at most one window tells what is usual: so much of it, or so much of the change one way. */
+/** Where at most one window shows what is usual: at least this share, or this part of the change in one direction (`oneWay`). */
 const leastShareAlone = 0.9
 const oneWay = 0.5
 const leastSize = 0.01
-/** So much of any window may be restated; of few rows many more by chance. */
+/** The share of any window that may be restated; among few rows far more may be, by chance. */
 const plainShare = 0.3
 /** How far beyond the median, in standard deviations as the median of deviations estimates them. */
 const deviations = 5
 const perDeviation = 1.4826
-/** By this much it exceeds the largest restatements of nine in ten windows. */
+/** By this factor a break exceeds the largest restatements of nine in ten windows. */
 const margin = 1.25
-/** Sizes say something from so many windows on. */
+/** Sizes are compared where at least so many windows show what is usual. */
 const fewSizes = 3
-/** So many times its own chance the share of few units is beyond what is usual. */
+/** By how many standard errors the share of few units must exceed what is usual. */
 const chances = 1.5
-/** So many usual sizes a sum may be off by chance, over the root of the units; and so often the largest usual one. */
+/** How many usual sizes a sum may drift by chance, over the root of the units; and by which factor it must exceed the largest usual drift. */
 const driftChances = 2.5
 const driftMargin = 1.25
-/** A break's columns changed by its size, give or take so much of it. */
+/** A column belongs to a break if it changed by as much, give or take this part of it. */
 const likeness = 0.5
 
 /**
@@ -48,7 +48,7 @@ export const judgeRestated = (run: readonly Restated[], usual: readonly Restated
   }
 }
 
-/** Of each window the most that was restated of it: what happens to every window once is usual, on however few nights. */
+/** The largest restatement of each window: a change that happens to every window once is usual, on however few nights. */
 const largestOf = (all: readonly Restated[]): readonly Largest[] =>
   [...Map.groupBy(all, ({ windowFrom }) => windowFrom).values()].map((nights) => ({
     share: Math.max(...nights.map(({ share }) => share)),
@@ -67,12 +67,12 @@ const driftOf = ({ share, shift }: Restated): number => share * shift
 export const isOfBreak = (one: Restated, found: Pick<MethodBreak, 'columns' | 'change'>): boolean =>
   found.columns.includes(one.column) && Math.abs(changeOf(one) - found.change) <= likeness * Math.abs(found.change)
 
-/** Of the former value. */
+/** The change relative to the former value. */
 const changeOf = ({ shift }: Pick<Restated, 'shift'>): number => (shift > 0 ? 1 / (1 - Math.min(shift, 0.999)) - 1 : shift)
 
 /**
- * Three ways to be unlike what is usual: more of the window than its units let expect, by larger changes, or all one way. A change of 3 % in a window of
- * 12 to 17 rows, of which a third is restated each night by twice as much, may pass for chance in all three.
+ * Three ways to differ from what is usual: a larger share of the window than its units let expect, larger changes, or changes all in one direction. A
+ * change of 3 % in a window of 12 to 17 rows, of which a third is restated each night by twice as much, may pass for chance in all three.
  */
 const isBeyond = (one: Restated, usual: readonly Largest[]): boolean => {
   const { share, size, rows, units } = one
@@ -89,7 +89,7 @@ const isBeyond = (one: Restated, usual: readonly Largest[]): boolean => {
   return isFar || (isWide(rows) && share > limitOf(shares))
 }
 
-/** What usual figures do not reach. */
+/** The limit that usual figures stay below. */
 const limitOf = (usual: readonly number[]): number => {
   const median = quantile(usual, 0.5)
   const spread = quantile(usual.map((one) => Math.abs(one - median)), 0.5) // biome-ignore format: one look

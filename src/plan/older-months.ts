@@ -1,4 +1,4 @@
-// What a plan offers beside what is due: where the service counts by another method the months before it anew, a few cells of them first. It buys nothing.
+// What a plan offers beside what is due: where the service has changed its method, to load the months before again, a few cells first. It buys nothing.
 import { onlyWords } from '../core/only.ts'
 import type { Definition } from '../core/types.ts'
 import { addWindows, lastDay } from '../core/window.ts'
@@ -12,10 +12,10 @@ export interface Offer {
   readonly credits: number | null
 }
 
-/** Values of the first dimension; of others the first value. */
+/** How many values of the first dimension are sampled; of other dimensions the first value only. */
 const mostSampled = 3
 
-/** Months before a break, which are loaded as the former method has them. @param perUnit credits; null: unknown */
+/** Commands for the months before a break, which are loaded by the former method. @param perUnit credits; null: unknown */
 export const offerOlder = (
   definition: Definition,
   { startsOn, seenBackTo, columns, change, oldest, last, olderUnits, olderWindows }: BreakLine,
@@ -42,7 +42,7 @@ export const offerOlder = (
     column: columns[0] ?? '',
     change,
     ...{ from, to },
-    /** One value in a hundred, one at least: how far back the change goes. */
+    /** One value in a hundred, from one to three: it shows how far back the change goes. */
     sample: offer(
       only === '' ? range : `${range} --only '${only.replaceAll("'", "'\\''")}'`,
       Number(olderWindows) * Math.max(1, some.length),

@@ -1,4 +1,4 @@
-// Cells that are to be asked for -> boxes, each of which one request asks for. Pure; a place is that of a window in the calendar, and consecutive ones follow each other.
+// Packs cells to ask for into boxes, each for one report. Pure. A place is the index of a window in the calendar: consecutive windows have consecutive places.
 
 /** One slice, and one value of each dimension. */
 export interface NeededSlice {
@@ -21,7 +21,7 @@ export interface PackedBox extends Run {
   readonly sliceIds: readonly number[]
 }
 
-/** Slices that need the same consecutive windows: every cell stands in exactly one box, and nothing else does. */
+/** Packs slices that need the same consecutive windows: every cell is in exactly one box, and no box has other cells. */
 export const pack = (run: Run, slices: readonly NeededSlice[], limits: PackLimits): PackedBox[] => {
   const tree = treeOf(slices)
   return productsOf(tree).flatMap((product) => {
@@ -32,7 +32,7 @@ export const pack = (run: Run, slices: readonly NeededSlice[], limits: PackLimit
   })
 }
 
-/** Slices by their values, one level a dimension: tens of thousands are told apart without a text for each. */
+/** Slices by their values, one level a dimension: tens of thousands need no text key each. */
 type Tree = number | Map<string, Tree>
 
 const treeOf = (slices: readonly NeededSlice[]): Tree => {
@@ -51,13 +51,13 @@ const treeOf = (slices: readonly NeededSlice[]): Tree => {
   return root
 }
 
-/** Numbers of the slices of every combination, the last dimension first to change. */
+/** Slice ids of every combination; the last dimension changes first. */
 const idsOf = (tree: Tree | undefined, [list, ...rest]: readonly (readonly string[])[]): number[] =>
   list === undefined || !(tree instanceof Map)
     ? [typeof tree === 'number' ? tree : Number.NaN]
     : list.flatMap((value) => idsOf(tree.get(value), rest))
 
-/** The limits as they are used on so many values and windows: where a whole box would hold too many cells, windows give way first, then the longest list. */
+/** The limits for so many values and windows: where a full box would have too many cells, it gets fewer windows first, then fewer values of the longest list. */
 export const fittingLimits = (limits: PackLimits, counts: readonly number[], windows: number): PackLimits => {
   const values = limits.values.map((most, level) => Math.max(1, Math.min(most, counts[level] ?? 1)))
   const product = (): number => values.reduce((total, count) => total * count, 1)
@@ -97,7 +97,7 @@ const productsOf = (tree: Tree): string[][][] => {
 const inOrder = (level: ReadonlyMap<string, Tree>): [string, Tree][] =>
   [...level].sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0))
 
-/** The same for the same values, whatever slices they stand for. */
+/** Equal for equal values, whatever their slices. */
 const signatureOf = (tree: Tree): string =>
   typeof tree === 'number' ? '' : `[${inOrder(tree).map(([value, rest]) => `${JSON.stringify(value)}${signatureOf(rest)}`)}]`
 
@@ -131,7 +131,7 @@ interface NeedState<Group> {
 }
 
 /**
- * Collects which slices need which windows, window after window from the oldest, and tells them apart by the runs of windows they need. Slices with the
+ * Collects which slices need which windows, window by window from the oldest, and groups slices by the runs of windows that they need. Slices with the
  * same history share one entry, so that memory grows by one small number a slice.
  */
 export const collectNeeds = <Group>() => {
@@ -139,7 +139,7 @@ export const collectNeeds = <Group>() => {
   const next = new Map<string, number>()
   const stateOf = new Map<number, number>()
   return {
-    /** @param group what tells cells apart that may not be asked for together */
+    /** @param group cells of different groups are not asked for together */
     add(place: number, group: Group, sliceIds: readonly number[]): void {
       const name = JSON.stringify(group)
       for (const sliceId of sliceIds) {
@@ -191,7 +191,7 @@ export interface Task {
   readonly sliceIds: readonly number[]
 }
 
-/** A group's blocks over its windows, as tasks that fit into a step each: whole blocks together, as many as fit. Newest windows first. */
+/** A group's blocks over its windows as tasks, each small enough for a step: as many whole blocks as fit. Newest windows first. */
 export const tasksOf = (run: Run, blocks: readonly (readonly number[])[], limits: PackLimits): Task[] =>
   piecesOf(run, limits.windows).flatMap((piece) =>
     inBins(blocks, (block) => block.length * piece.count).map((bin) => ({ run: piece, sliceIds: bin.flat() })),

@@ -33,7 +33,7 @@ export const sourceOf = ({ sources }: Pick<PlanRuntime, 'sources'>, { source, fi
   return found
 }
 
-/** What a source needs to answer a free question of planning. */
+/** What a source needs to answer a question of planning. */
 export const lookContext = (
   runtime: Pick<PlanRuntime, 'service' | 'log' | 'clock'>,
   definition: Definition,
@@ -45,7 +45,7 @@ export const lookContext = (
   return { http, log: runtime.log, clock: runtime.clock, signal }
 }
 
-/** Records what planning asks for free with the run, and counts it. */
+/** Records the requests of planning with the run, and counts them. */
 export const recorder =
   (
     { progress }: Pick<PlanRuntime, 'progress'>,
@@ -55,7 +55,7 @@ export const recorder =
   ) =>
   (request: SentRequest): void => {
     progress.counters.requests += 1
-    // The same object: what it cost is known once its answer was read.
+    // Keeps the same object: its cost is filled in once its answer was read.
     requests.push(Object.assign(request, { jobId: null, runId, pipelineId, askNumber: null, subject }))
   }
 
@@ -65,7 +65,7 @@ export const priceName = (definition: Definition, source: Source): string => {
   return dataset.split(/[./]/).at(-1) ?? dataset
 }
 
-/** Whose price a definition is paid by. */
+/** The price that applies to what a definition buys. */
 export const priceSubject = (
   { allowance }: Pick<PlanRuntime, 'allowance'>,
   definition: Definition,
@@ -86,7 +86,7 @@ export const payerOf = ({ allowance, settings }: Pick<PlanRuntime, 'allowance' |
 
 interface PlanInput {
   readonly runtime: Pick<PlanRuntime, 'consent'>
-  /** False: whatever consent there is, no lost submission is sent again now. */
+  /** False: no lost submission is sent again now, even with consent. */
   readonly maySendAgain?: boolean
   readonly definition: Definition
   readonly source: Source
@@ -127,7 +127,7 @@ export const planContext = async (db: Db, states: ReadonlyMap<IsoDate, WindowSta
     lookBackFrom: lookBackStart(definition, nowMs),
     /** The moment the service last published or restated anything, ISO. */
     restatedAt: new Date(lastRestatementMs(definition.window.publication, nowMs)).toISOString(),
-    /** Whose turn it is to be asked about again whatever the calendar says; null: none. */
+    /** Which units are checked again this night, whatever the calendar says; null: none. */
     fullCheck,
     /** Windows with units whose full check is due; read once. */
     overdue: () =>
@@ -159,7 +159,7 @@ const frameOf = ({ definition, source, pipeline, runId, scope }: PlanInput): Job
 
 const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
   const { runtime, maySendAgain = true, definition, source, pipeline, scope } = input
-  // They were looked for before, in the lists of all versions.
+  // Values were checked before, against the lists of all versions.
   const only = checkOnly(definition, scope.only ?? new Map(), () => true)
   const asks = askedBy(definition, source.kind)
   return {
@@ -185,7 +185,7 @@ const topOf = async (db: Db, { definition, source }: PlanInput): Promise<number 
   return top ?? ((await everAskedForTop(db)) ? null : undefined)
 }
 
-/** A person who names a range says what it is; a night without a guard does not care. */
+/** null: a range, which a person named, or a night without costs or without a guard: nothing is judged as beyond the usual. */
 const usualOf = async (db: Db, { definition, source, pipeline, scope, nowMs }: PlanInput): Promise<UsualRule | null> => {
   if (scope.mode === 'range' || !costsCredits(source) || definition.guard === null) return null
   const { every, lookBack } = definition.window
@@ -195,7 +195,7 @@ const usualOf = async (db: Db, { definition, source, pipeline, scope, nowMs }: P
   return usualRule(db, pipeline.pipelineId, recentFrom)
 }
 
-/** Reports are bought; pages are where the source names their price. */
+/** Reports always cost credits; pages only where the source has billing. */
 export const costsCredits = ({ kind, billing }: Source): boolean => kind === 'report' || billing !== undefined
 
 /** What the dataset allows, else its source, as far as the definition does not lower it; never more than one step holds. */
@@ -205,7 +205,7 @@ export const limitsOf = (
   names: readonly string[],
 ): PackLimits => {
   const { values = {}, months } = source.limitsOf?.(params) ?? {}
-  // Every window of so many months; a week or a day begins in one month and may end in the next.
+  // A request may touch so many months: a week or a day begins in one month and may end in the next.
   const perMonth = { month: 1, week: 4, day: 28 }[window.every]
   const windows = source.packing?.windows ?? 1
   return {
@@ -231,11 +231,11 @@ const fullCheckOf = (definition: Definition, { kind }: Source, nowMs: number): F
   return { before: new Date(nowMs - olderThanDays * dayMs).toISOString(), nights, night: nightOf(definition, nights, nowMs) }
 }
 
-/** Every wanted unit of it is loaded, and nothing can ask about these but force, the look-back, or a count of some values. */
+/** Every wanted unit of the window is loaded, and neither --force, the look-back nor a count of some values asks about these. */
 export const isClosed = ({ states, pipeline, frame, cells }: PlanContext, { from, isInLookBack }: PlanWindow): boolean =>
   states.get(from)?.closedGeneration === pipeline.generation && !frame.force && !isInLookBack && cells.only.size === 0
 
-/** Which slices of the window are read. Of one that is closed only those wanted since, unless its loaded units matter. */
+/** Which slices of the window are read: of a closed window only those wanted since, unless its loaded units matter. */
 export const askOf = ({ states, frame, scope }: PlanContext, window: PlanWindow, refresh: Refresh): WindowAsk => {
   const isWhole = frame.force || window.isInLookBack || scope.mode === 'range' || refresh !== noRefresh
   return {
@@ -252,7 +252,7 @@ export const spanOf = ({ windows, definition }: PlanContext, first: number, coun
   return { from, to: addWindows(from, definition.window.every, count) }
 }
 
-/** Of all windows; null: none is in scope. */
+/** The span of all windows; null: none is in scope. */
 export const wholeSpan = ({ windows }: Pick<PlanContext, 'windows'>): Window | null => {
   const [first, last] = [windows[0], windows.at(-1)]
   return first === undefined || last === undefined ? null : { from: first.from, to: last.to }

@@ -30,7 +30,7 @@ export const reportSteps = async (db: Db, context: PlanContext, counted: Counted
   }
   const groups = needs.groups()
   const units = unitsOf(groups.map(({ group, run, sliceIds }) => ({ ...group, cells: run.count * sliceIds.length })))
-  // What fits into one step is cut where it is packed.
+  // A plan that fits into one step is split where it is packed.
   if (sum(groups, ({ run, sliceIds }) => run.count * sliceIds.length) <= mostUnitsAStep)
     return { steps: groups.length === 0 ? [] : [groups], units, left: [...needs.left] }
   const tasks: Task[] = []
@@ -107,7 +107,7 @@ const unitsOf = (boxes: readonly (Group & Pick<BoxToMake, 'cells'>)[]): UnitsToB
     answerId === null && servedBy === null ? [{ reason, wantedBy, units: cells }] : [],
   )
 
-/** As the guard has it. What is here already, or on its way, costs nothing. */
+/** Applies the guard's ruling. A box whose answer is here, or is asked for by another job, costs nothing. */
 const ruled = (box: BoxToMake, { held, approvalId, allowed, credits }: Ruling): BoxToMake => {
   const price = credits === null ? null : Number((credits * box.cells).toFixed(2))
   if (box.answerId !== null || box.servedBy !== null) return { ...box, credits: 0 }
@@ -127,7 +127,7 @@ export const askForReports = (context: PlanContext, tasks: readonly Task[], guar
     return count
   })
 
-/** Read until it leaves no job that was not locked before it was read. */
+/** Repeats until every job that the units leave was locked before they were read. */
 const needsUnderLock = async (
   trx: Db,
   context: PlanContext,

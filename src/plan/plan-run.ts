@@ -35,15 +35,15 @@ import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 
 export type { Scope }
 
-/** Of loaded units those of a range are counted as done; with `due` only those a sample vouched for. */
+/** `done` counts the loaded units of a range; with `due` only those that a sample found unchanged. */
 export interface PlannedRun extends PlanCounts {
   /** Requests made to see whether anything changed. */
   readonly requests: number
 }
 
 /**
- * Has the run wait for what every definition in scope needs: jobs there are, jobs made anew, and what was bought without a waiting run. Each step is a
- * commit under the pipeline's lock, so that planners of one pipeline take turns and whatever is planned by then stays when the command is stopped.
+ * Has the run wait for what every definition in scope needs: existing jobs, new jobs, and orphans. Each step is a transaction under the pipeline's lock: planners
+ * of one pipeline take turns, and a stopped command keeps what it has planned so far.
  */
 export const planRun = async (
   runtime: PlanRuntime,
@@ -107,7 +107,7 @@ const openPlan = async (runtime: PlanRuntime, runId: number, definition: Definit
   })
 }
 
-/** Two folders that plan one pipeline by lists of their own take each other's units back, night after night. */
+/** Two folders that plan one pipeline with different lists dissolve each other's units, night after night. */
 const tellListsBack = ({ progress }: PlanRuntime, { pipeline, version, file }: Definition): void => {
   const message =
     `${pipeline} v${version}: the lists are again as they were before they last changed. If you did not change them back, another machine or folder ` +
@@ -117,7 +117,7 @@ const tellListsBack = ({ progress }: PlanRuntime, { pipeline, version, file }: D
 
 export type Needs = Awaited<ReturnType<typeof findNeeds>>
 
-/** What a pipeline needs, before anything is asked for. For the planner and for the preview alike; they differ in what they make of it. @param refreshesOf what sampling has found of the windows of the look-back */
+/** What a pipeline needs, before anything is asked for; planner and preview share it. @param refreshesOf what samples have shown about the windows of the look-back */
 export const findNeeds = async (
   db: Db,
   opened: PlanContext,
@@ -133,7 +133,7 @@ export const findNeeds = async (
 
 const noReports: ReportSteps = { steps: [], units: [], left: [] }
 
-/** Nothing that has a person's word goes without one: what the window does not want by itself does not come back by itself. */
+/** Warns about dissolved approved jobs: a night plans again only what the window wants by itself. */
 const tellChanged = ({ log }: PlanRuntime, { pipeline }: Definition, jobs: number): void => {
   if (jobs === 0) return
   const what = 'approved purchases ask for more than was approved and are planned again'
@@ -176,16 +176,16 @@ const askReports = async (runtime: PlanRuntime, context: PlanContext, { steps, u
   await settleApproval(context, guard)
 }
 
-/** Reports that were held because of their count: where the definition says by now what that counts, or other reports have shown it, and the others downloaded again. */
+/** Judges held reports again whose count was in doubt, where the definition or other reports now say what it counts; reports that came short are downloaded again. */
 const judgeAgain = async (context: PlanContext): Promise<void> => {
   const { definition, source, scope, frame, step } = context
   const span = wholeSpan(context)
-  // Who forces asks for others in their place.
+  // --force asks for new reports in their place.
   if (isForced(scope) || source.kind !== 'report' || span === null) return
   await step((trx) => judgeHeldAgain(trx, frame.pipelineId, datasetOf(definition, source), span))
 }
 
-/** What former runs left, before anything is asked for: judged, planned anew or taken up. Returns how many purchases that were approved are planned anew. */
+/** Before anything is asked for, judges, dissolves or takes up what former runs left. Returns how many approved purchases are planned again. */
 export const settleFormer = async (runtime: Pick<PlanRuntime, 'consent'>, context: PlanContext): Promise<number> => {
   await judgeAgain(context)
   const changed = await dissolve(context)
@@ -194,7 +194,7 @@ export const settleFormer = async (runtime: Pick<PlanRuntime, 'consent'>, contex
   return changed
 }
 
-/** Jobs that are only a plan and no run waits for are planned anew: lists, limits or an approval may have changed. Returns how many of what was approved. */
+/** Dissolves jobs that are only a plan and that no run waits for, to be planned again: lists, limits or an approval may have changed. Returns how many of them were approved. */
 const dissolve = async (context: PlanContext): Promise<number> => {
   for (let gone = 1; gone > 0; ) gone = await context.locked((trx) => dissolveUnsent(trx, context.frame))
   const { frame, cells } = context
@@ -207,7 +207,7 @@ const dissolve = async (context: PlanContext): Promise<number> => {
   return dissolveStale(context)
 }
 
-/** Which jobs there are may be joined; null: no window is in scope. */
+/** The scope of existing jobs that the run may join; null: no window is in scope. */
 export const joinScope = ({ windows, frame, cells }: PlanContext): JoinScope | null => {
   const [first, last] = [windows[0], windows.at(-1)]
   if (first === undefined || last === undefined) return null
@@ -236,7 +236,7 @@ const closeOpen = async (db: Db, context: PlanContext): Promise<PlanContext> => 
   return closed === 0 ? context : { ...context, states: await windowStates(db, context.frame.pipelineId) }
 }
 
-/** Windows that were closed before the lists changed, and lack nothing of what is wanted now. */
+/** Closes windows again that were closed before the lists changed, where nothing that is wanted now is missing. */
 const closeAgain = (context: PlanContext, { complete }: CountedWindows): Promise<number> =>
   close(
     context,
@@ -251,8 +251,8 @@ const close = async (context: PlanContext, windows: readonly PlanWindow[]): Prom
 }
 
 /**
- * Records each id that is found: its job goes on, also where a person agreed to send it again. False: a list could not be read, so that nothing may be sent
- * again by this run.
+ * Looks for lost submissions in the service's own list and records each id that it finds: the job continues, also where a person agreed to send it again.
+ * False: a list could not be read, so this run may send nothing again.
  */
 const findLost = async (runtime: PlanRuntime, runId: number, definition: Definition, signal: AbortSignal): Promise<boolean> => {
   const { database, sources, progress } = runtime
@@ -263,7 +263,7 @@ const findLost = async (runtime: PlanRuntime, runId: number, definition: Definit
   const requests: RequestRecord[] = []
   const record = recorder(runtime, { runId, pipelineId: null }, requests)
   try {
-    // Each account lists its own, and the definition may name another since.
+    // Each account lists only its own reports, and the definition may name another account by now.
     for (const [account, ofAccount] of Map.groupBy(lost, (one) => one.account)) {
       const sent = ofAccount.map(({ askedMsAgo, ...one }) => ({ ...one, sentAtMs: runtime.clock.now() - askedMsAgo }))
       const context = lookContext(runtime, { ...definition, account }, { signal, record })

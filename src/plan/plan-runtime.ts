@@ -13,7 +13,7 @@ import type { OwnProcess } from '../ledger/processes.ts'
 /** Choices of the person who started the command. */
 export interface RunConsent {
   readonly resubmitUncertain: boolean
-  /** Who allows, for this run, what would else wait for approval; null: none. */
+  /** Who approves, for this run, what would else wait for approval; null: no person. */
   readonly approvedBy: string | null
 }
 

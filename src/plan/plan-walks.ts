@@ -42,7 +42,7 @@ export const walksNeeded = async (
   return needed
 }
 
-/** Units that no run would ask about for longer than `window.full_check`, of those whose turn it is tonight, also in closed windows. */
+/** Units of this night that would else go unchecked for longer than `window.full_check`, also in closed windows. */
 const inTurn = async (db: Db, { cells }: PlanContext, window: PlanWindow, fullCheck: FullCheck | null) => {
   const ask = { from: window.from, isPublished: window.isPublished, since: 0, refresh: { ...noRefresh, fullCheck } }
   const counts = (await countCells(db, cells, ask)).filter(

@@ -1,4 +1,4 @@
-// What units cost: pages by the bills so far; reports by the service's own word for a few of them, free of charge, and the others as much by the unit.
+// What units cost: pages by earlier bills; reports by the price that the service names for a few of them, free of charge, and the others at the same price a unit.
 import { refusedAsWhole } from '../extract/report-submit.ts'
 import { metricsOf } from '../core/asks.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
@@ -11,7 +11,7 @@ import type { Db } from '../db/tables.ts'
 import { creditsOfUnit, type PastUnits, pastUnits, priceKnown, rowsAsked, timesItsWord } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 
-/** What pages cost, as bills have it, and what that makes for a unit of as many pages as units took so far; null: unknown. */
+/** The price of pages by bills, and that of a unit with as many pages as units took so far; null: unknown. */
 export const pagePrices = async (
   db: Db,
   runtime: Pick<PlanRuntime, 'allowance'>,
@@ -23,15 +23,15 @@ export const pagePrices = async (
   return { known, unit: walkCredits(known, rows, pageSize) }
 }
 
-/** What a look at one record costs; null: unknown. */
+/** The price of a check of one record; null: unknown. */
 export const lookPrice = (known: PriceKnown): CreditRange | null =>
   creditsFor(known, { rowsAsked: 1, rows: 1, metrics: 1, values: 1 })
 
-/** Whether a look may spare anything: where it costs as much as the unit, that is asked for at once. */
+/** Whether a check can save anything: where it costs as much as the unit, the unit is asked for at once. */
 export const isLookCheaper = (look: CreditRange | null, unit: CreditRange | null): boolean =>
   look?.likely == null || unit?.likely == null || look.likely === 0 || look.likely < unit.likely
 
-/** What a pipeline's units were like; their credits are by a setting until there is a bill. */
+/** What a pipeline's units were like; a setting gives their credits until there is a bill. */
 export const pricedUnits = async (
   db: Db,
   runtime: Pick<PlanRuntime, 'allowance'>,
@@ -47,7 +47,7 @@ export const pricedUnits = async (
   return credits === null ? past : { ...past, quota: credits / values }
 }
 
-/** Of one window, as full as the lists and the source allow. */
+/** Units of a report of one window, as full as the lists and the source allow. */
 export const unitsOfReport = (definition: Definition, source: Source): number => {
   const { dimensions } = definition
   const names = dimensions.map(({ name }) => name)
@@ -56,7 +56,7 @@ export const unitsOfReport = (definition: Definition, source: Source): number =>
   return Math.max(1, Math.min(full, limits.cells))
 }
 
-/** By the bills on record, for forecasts, the pace of a backfill and `quota`; plan, guard and budgets ask the two above. Of a pipeline without a definition here only reports have a price. */
+/** Prices by recorded bills, for forecasts, the pace of a backfill and `quota`; plan, guard and budgets use `pagePrices` and `pricedUnits`. Without a definition only reports have a price. */
 export const pricesOf =
   (runtime: Pick<PlanRuntime, 'allowance' | 'database' | 'sources'>, definitions: readonly Definition[]) =>
   async (pipeline: string): Promise<PipelinePrice> => {
@@ -80,19 +80,19 @@ export interface ReportToPrice {
 }
 
 export interface Prices {
-  /** Credits of those that were asked about. */
+  /** Credits of the reports that the service was asked about. */
   readonly said: ReadonlyMap<ReportToPrice, number>
   /** Credits a unit; null: the service names no price. */
   readonly perUnit: number | null
-  /** How many times its word the service charged lately; 1: no more than that. */
+  /** By which factor recent bills exceed the price that the service named; 1: they do not. */
   readonly times: number
 }
 
 const noPrices: Prices = { said: new Map(), perUnit: null, times: 1 }
 
 /**
- * Asks about some of them, evenly from the first to the last. A service that does not answer names no price.
- * @param how `isStrict`: what the service would reject is an error; else it only leaves the price unknown, and is found out again when it is bought
+ * Asks the service for the price of some reports, spread evenly from the first to the last. A service that does not answer names no price.
+ * @param how `isStrict`: a request that the service would reject is an error; else its price is unknown, and the rejection shows when it is bought
  */
 export const priceReports = async (
   runtime: Pick<PlanRuntime, 'sources' | 'service' | 'log' | 'clock' | 'database'>,
@@ -115,7 +115,7 @@ export const priceReports = async (
       (estimate) => estimate.quota,
       (error: unknown) => withoutPrice(look, definition, refusedAsWhole(error), { isStrict, isSingle: report.units === 1 }),
     )
-    // A named price of nothing is none once bills tell what such reports cost.
+    // A named price of 0 counts for nothing once bills show what such reports cost.
     if (quota === null || (quota === 0 && (await creditsOfUnit(runtime.database.kysely, definition.pipeline)) !== null)) break
     said.set(report, exact(quota * times))
   }
@@ -124,7 +124,7 @@ export const priceReports = async (
   return { said, perUnit: [...said.values()].reduce((total, quota) => total + quota, 0) / units, times }
 }
 
-/** What the service would reject is said as it is; a service that is away, or answers nonsense, only leaves the price unknown. */
+/** Rethrows what the service would reject; a service that is down, or gives an unexpected response, only leaves the price unknown. */
 const withoutPrice = (
   { log, signal }: LookContext,
   { pipeline }: Definition,
@@ -132,7 +132,7 @@ const withoutPrice = (
   { isStrict, isSingle }: { readonly isStrict: boolean; readonly isSingle: boolean },
 ): null => {
   signal.throwIfAborted()
-  // Asked for apart, as the run will, it may be taken.
+  // The run will split such a report, and the service may accept its parts.
   const isForLess = isEtlError(error) && error.follows?.next === 'split' && (!isSingle || error.follows.about === 'size')
   if (isStrict && !isForLess && isEtlError(error) && ['BAD_REQUEST', 'NO_CAPABILITY', 'KEY_REFUSED'].includes(error.code))
     throw error

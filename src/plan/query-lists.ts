@@ -1,5 +1,5 @@
-// Lists from SQL: read before a pipeline is planned, obeyed unless they are empty or much shorter than before. And lists from files, for a process that stays:
-// read anew before each run, so that what a person changed counts from the next one on.
+// Lists from SQL: read before a pipeline is planned, obeyed unless they are empty or much shorter than before. Lists from files, in a long-running process:
+// read again before each run, so that a person's change counts from the next run on.
 import { dirname } from 'node:path'
 import { readerLogin } from '../core/env.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
@@ -65,7 +65,7 @@ const readValues = async (runtime: ListReader, { name }: Dimension, query: ListQ
   }
 }
 
-/** The definitions whose list files were read; of each other one a word to people: it asks for nothing. */
+/** The definitions whose list files could be read; emits a notice for each other one, which asks for nothing. */
 export const withReadFiles = ({ progress }: Pick<ListRuntime, 'progress'>, definitions: readonly Definition[]): Definition[] =>
   definitions.filter((definition) => {
     const wrong = unreadList(definition)
@@ -97,7 +97,7 @@ interface Place {
   readonly query: ListQuery
 }
 
-/** Values that planning goes by, and a word to people where these are not what the query gives. */
+/** The values that planning uses; emits a notice where these are not all that the query gives. */
 const obeyed = async (runtime: ListRuntime, place: Place, read: Read, runId: number | null): Promise<readonly string[]> => {
   const { definition, pipelineId, dimension } = place
   const { kysely } = runtime.database
@@ -121,11 +121,11 @@ interface Verdict {
   readonly outcome: 'taken' | 'unchanged' | 'held' | 'failed'
   readonly values: readonly string[]
   readonly taken: KnownList | null
-  /** It waits already as it is. */
+  /** The same list waits for approval already. */
   readonly isHeldAlready: boolean
   readonly came: number
   readonly gone: number
-  /** Why it is not obeyed, or what was left out; null: nothing of that. */
+  /** Why the list is not obeyed, or which values were left out; null: neither. */
   readonly message: string | null
 }
 
@@ -176,12 +176,12 @@ const keep = async (trx: Db, of: ListOf, runId: number, { query }: Place, verdic
   })
 }
 
-/** As they were read last, by the definition this process began with. */
+/** Dimensions as last read, by the definition that this process began with. */
 const lastRead = new WeakMap<Definition, Definition['dimensions']>()
 
 /**
- * The definition with the values its files hold now; everything else of it is as it was when the process began. Where the files cannot be read, or
- * hold other dimensions, the former values count, if there are any, which the log says. Throws DEFINITION where the definition is gone: nothing is asked for then.
+ * The definition with the values that its files have now; everything else stays as it was when the process began. Where the files cannot be read, or
+ * have other dimensions, the former values count, if any, and the log says so. Throws DEFINITION where the definition is gone: then nothing is asked for.
  */
 export const withCurrentLists = async (
   { sources, log }: Pick<PlanRuntime, 'sources' | 'log'>,
@@ -203,7 +203,7 @@ export const withCurrentLists = async (
   return { ...definition, dimensions: now.dimensions }
 }
 
-/** null: it is gone. Throws where it is there and not right, or not as this process knows it. */
+/** null: it is gone. Throws where it has problems, or other dimensions than this process knows. */
 const readAgain = async (definition: Definition, sources: PlanRuntime['sources']): Promise<Definition | null> => {
   const { pipeline, version } = definition
   const folder = dirname(definition.file)

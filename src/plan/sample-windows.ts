@@ -1,4 +1,4 @@
-// Whether the service has released anything new for the windows of the look-back: asked of a few units each, so that a quiet night costs a few requests.
+// Checks whether the service has released anything new for the windows of the look-back, by a few units each, so that a quiet night costs a few requests.
 import { once } from '../core/clock.ts'
 import { type EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { times } from '../core/learned-price.ts'
@@ -27,17 +27,17 @@ const usualSample = 2
 const largeSample = 20
 
 /**
- * Asks the service about a few loaded units of each window of the look-back. Where none has changed, the whole window stands and only the window's
- * `looked_at` is written; where one has, every loaded unit of it is to be asked about. Units it could not ask about are left to their own jobs.
- * `refreshes`: which loaded units of each window are to be asked for again. Of older windows whose full check is due a few units are asked about, too:
- * where one was restated, to read the others may be as dear as to load them was (promise 13).
- * An undecided copy asks nothing that is paid for.
+ * Asks the service about a few loaded units of each window of the look-back. Where none has changed, the whole window counts as unchanged and only its
+ * `looked_at` is written; where one has, the service is to be asked about every loaded unit. Units that could not be checked are left to their own jobs.
+ * `refreshes`: which loaded units of each window are asked for again. Older windows whose full check is due are sampled, too: where one was restated,
+ * reading the others may cost as much as loading them did (promise 13).
+ * A copy that no person has declared restored or a clone yet sends no paid request.
  */
 export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) => {
   const refreshes = new Map<IsoDate, Refresh>()
   const { kysely } = runtime.database
   const before = runtime.progress.counters.requests
-  // A question costs what a page costs.
+  // A check costs as much as a page.
   if (context.source.billing !== undefined && (await readIdentity(kysely)).standing !== 'own') return { refreshes, requests: 0 }
   const told = once(({ code, message }: EtlError) => runtime.progress.emit({ event: 'notice', code, message }))
   for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
@@ -49,7 +49,7 @@ export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) 
   }
   const { fullCheck } = context
   const overdue = await context.overdue()
-  // The newest come first; what newer ones are about to cost is left for them.
+  // Newest first; what the windows of the look-back are about to cost is kept for them.
   const older = context.windows.filter(({ from, isInLookBack }) => !isInLookBack && overdue.has(from)).toReversed()
   const kept = older.length === 0 ? 0 : await newerNeed(runtime, context, refreshes)
   for (const window of older) {
@@ -61,7 +61,7 @@ export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) 
   return { refreshes, requests: runtime.progress.counters.requests - before }
 }
 
-/** Credits that the units of the look-back need; 0: none, or nobody knows. */
+/** Credits that the units of the look-back need; 0: none, or unknown. */
 const newerNeed = async (runtime: PlanRuntime, context: PlanContext, refreshes: ReadonlyMap<IsoDate, Refresh>) => {
   if (purseOf(runtime, context) === null) return 0
   const { kysely } = runtime.database
@@ -74,7 +74,7 @@ const newerNeed = async (runtime: PlanRuntime, context: PlanContext, refreshes: 
   return units * ((await pagePrices(kysely, runtime, context)).unit?.likely ?? 0)
 }
 
-/** null: nothing of the window is loaded, or asking about it is beyond a budget. @param refused is told why it is @param kept credits that are left for others */
+/** null: nothing of the window is loaded, or the check is beyond a budget. @param refused gets the budget's error @param kept credits to leave for other windows */
 const sampleWindow = async (
   runtime: PlanRuntime,
   context: PlanContext,
@@ -86,7 +86,7 @@ const sampleWindow = async (
   const { pipelineId } = context.frame
   const { units, isWhole } = await sampleOf(kysely, context, window)
   if (units.length === 0) return null
-  // Of a release that some units of the window have, the others have not heard: no sample is needed to know that they are due.
+  // Units without a release that other units of the window have are due; no sample is needed to know that.
   const behind = window.isInLookBack ? await unitsLeftBehind(kysely, pipelineId, window.from) : []
   const { probe } = context.source
   const known = units.filter(({ fingerprint }) => fingerprint.lastUpdated !== null)
@@ -100,7 +100,7 @@ const sampleWindow = async (
   })
   if (verdicts === null) return behind.length === 0 ? null : { ...noRefresh, sliceIds: behind }
   const stood = known.filter((_, index) => verdicts[index]?.verdict === 'stands').map(({ sliceId }) => sliceId)
-  // That was their check: no job is to pay for it again.
+  // This was their full check: no job should pay for it again.
   if (!window.isInLookBack) await noteStood(kysely, pipelineId, window.from, stood)
   const changed = verdicts.filter(({ verdict }) => verdict === 'changed')
   const releases = [...new Set(changed.flatMap(({ release }) => release ?? []))]
@@ -109,7 +109,7 @@ const sampleWindow = async (
   return { ...noRefresh, sliceIds: [...new Set([...behind, ...seen.filter((id) => !stood.includes(id))])], releases }
 }
 
-/** What so many questions cost is set aside while they are asked. Throws as reserveBudget. */
+/** Reserves the credits of so many checks while they are made. Throws as reserveBudget. */
 const withinBudget = async <T>(
   runtime: PlanRuntime,
   context: PlanContext,
@@ -138,7 +138,7 @@ const withinBudget = async <T>(
   }
 }
 
-/** A night asks for no more than it may buy. null: nothing bounds that. */
+/** The budgets of the checks, with the night's limit among them: a night checks for no more than it may buy. null: there is no limit. */
 const purseOf = (runtime: PlanRuntime, { definition, source }: PlanContext): Payer | null => {
   const { pipeline, guard } = definition
   const payer = payerOf(runtime, definition)
@@ -149,7 +149,7 @@ const purseOf = (runtime: PlanRuntime, { definition, source }: PlanContext): Pay
   return source.billing !== undefined && hasBudget(bounded) ? bounded : null
 }
 
-/** How many units of the window are asked about, and which: others each night. More where the service may have restated since they were last known to stand. */
+/** Which units of the window are sampled: others each night, and more where the service may have restated since they were last found unchanged. */
 export const sampleOf = async (
   db: Db,
   { frame, states, nowMs, restatedAt, fullCheck }: PlanContext,
@@ -164,7 +164,7 @@ export const sampleOf = async (
   return sampleUnits(db, frame.pipelineId, from, { most: largeSample, turn })
 }
 
-/** `release`: when the service last changed the unit, as it goes on record. */
+/** `release`: when the service last changed the unit, as it is recorded. */
 const probed = async (
   probe: NonNullable<Source['probe']>,
   unit: SampledUnit,

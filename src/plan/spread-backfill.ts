@@ -1,4 +1,4 @@
-// When what is beyond a day's or a month's budget is done: budgets and what is spent of them, day after day.
+// When a backlog beyond a daily or monthly budget will be bought: by the budgets, and what is spent of them, day by day.
 import type { Budget } from '../core/budget-scope.ts'
 import type { Settings } from '../core/env.ts'
 import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
@@ -82,7 +82,7 @@ const roomOf = ({ perMonth, perDay }: Budget, spent: SpentNow) => ({
   sharers: spent.sharers,
 })
 
-/** Before a run is over, and others may take back what it left: what was beyond a budget, or the service, is bought by later nights from here on. */
+/** Call before the run ends, while no process dissolves what it left: what it could not buy within budgets, or from the service, later nights buy. */
 export const keepRest = async (
   runtime: Pick<PlanRuntime, 'database' | 'sources'>,
   definitions: readonly Definition[],
@@ -115,7 +115,7 @@ export const spreadRun = async (
     const today = new Date(runtime.clock.now()).toISOString().slice(0, 10)
     const day = doneWithin(definition, runtime.allowance(definition).budget, spent, credits, today)
     await noteDoneOn(kysely, definition, day)
-    // Unknown what some of them cost: null.
+    // null: the cost of some of them is unknown.
     spread.push({ pipeline, reports, units, credits: more > 0 && price === null ? null : credits, doneOn: day })
   }
   return spread

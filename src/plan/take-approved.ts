@@ -1,4 +1,4 @@
-// What has a person's word is taken up by a run: what costs nothing by now is loaded, the rest keeps the word.
+// A run takes up approved jobs: units that cost nothing by now are loaded, the others keep their approval.
 import { windowsBetween } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { joinApproved, keepWord, type ReopenedWord, reopenServed } from '../ledger/approved-jobs.ts'
@@ -8,9 +8,9 @@ import { type PlanContext, wholeSpan } from './plan-context.ts'
 import { askForReports } from './plan-reports.ts'
 
 /**
- * What has a person's word and was not asked for yet is looked at once more, unit by unit and whatever its windows: what another pipeline or version has bought
- * meanwhile, or is about to, is loaded from there; the rest keeps the word, and the run waits for it. Pipelines of one question take turns. A range is no reason to
- * wait for everything else that was allowed; who asks for some values waits for no others' purchases, and does not fail with them.
+ * Checks approved jobs that are not asked for yet once more, unit by unit, in all windows: units that another pipeline or version has bought meanwhile, or is about
+ * to, are loaded from there; the others keep their approval, and the run waits for them. Pipelines that ask the same take turns. A run for a range waits for no
+ * other approved jobs; a run for some values takes up none, so that it does not wait for purchases of other values, or fail with them.
  */
 export const takeApproved = async (context: PlanContext): Promise<void> => {
   const { step, frame, cells, scope, signal } = context
@@ -28,7 +28,7 @@ export const takeApproved = async (context: PlanContext): Promise<void> => {
   })
 }
 
-/** Walks are planned anew like reports, whose jobs are over once they have failed without a purchase; each is of one unit. */
+/** Plans units again. Walks are planned as reports of one unit each: a report's job that failed without a purchase is over. */
 const planAnew = async (trx: Db, context: PlanContext, words: readonly ReopenedWord[]): Promise<void> => {
   const { cells, frame, definition } = context
   const { every } = definition.window

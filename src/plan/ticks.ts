@@ -28,7 +28,7 @@ const matcherOf = (cron: string): Matcher => {
   return (wallMs) => task.match(new Date(wallMs))
 }
 
-/** node-cron answers for one minute at a time, and slowly: it is asked once for each minute of a day, and once for each day that has one of them. */
+/** node-cron checks one minute at a time, and slowly: so it is called once for each minute of a day, and once for each day that has one of them. */
 const wallClockOf = (cron: string): WallClock => {
   const known = wallClocks.get(cron)
   if (known !== undefined) return known
@@ -82,7 +82,7 @@ const instantsOf = ({ cron, timeZone }: Schedule, firstMs: number, untilMs: numb
   return ticks
 }
 
-/** Every day's wall-clock times, each as the one moment it stands for. From a day earlier: a gap may hold midnight. */
+/** Every day's wall-clock times, each as the one moment it means. Begins a day earlier, since a gap may contain midnight. */
 const wallTimesOf = ({ cron, timeZone }: Schedule, firstMs: number, untilMs: number): number[] => {
   const { matches, minutes } = wallClockOf(cron)
   const lastDayMs = dayOf(untilMs, timeZone)
@@ -142,10 +142,10 @@ export const scheduledOf = (definitions: readonly Definition[]): Scheduled[] => 
   })
 }
 
-/** A tick that is this late was missed: `catch_up` says what becomes of it, and people hear of it. */
+/** A tick that is this late was missed: `catch_up` says what becomes of it, and people are notified. */
 export const lateMs = 60 * minuteMs
 
-/** Ticks between the last one on record and now that were not taken, nor made up for by hand, oldest first. A pipeline that never ticked has missed none. */
+/** Ticks since the last one on record that no process claimed and no manual run made up for, oldest first. A pipeline that never ticked has missed none. */
 export const untakenTicks = async (
   runtime: Pick<PlanRuntime, 'database' | 'clock'>,
   { pipeline, schedule }: Scheduled,
@@ -162,19 +162,19 @@ export interface TickLook {
   readonly nowMs: number
   /** Where the pipeline never ticked, ticks from then on count. */
   readonly sinceMs: number
-  /** The process that asks, where no run of the pipeline is at work in it; else null. */
+  /** The asking process, where it works on no run of the pipeline; else null. */
   readonly idle: string | null
 }
 
 /**
- * What a scheduler does next for the pipeline, by the ledger alone: the newest tick that was not taken, which stands for those before it, then releases of
- * data since, each by itself; by `catch_up: all` the oldest of them. null: nothing is owed.
- * `waits`: not before the run at work is over. `readyMs`: since when it could have been taken.
+ * What a scheduler does next for the pipeline, by the ledger alone: the newest tick that no process claimed, which covers those before it, then releases of
+ * data since, one by one; with `catch_up: all` the oldest of them all. null: nothing is due.
+ * `waits`: it begins after the present run has ended. `readyMs`: since when it could have been claimed.
  */
 export const nextTick = async (db: Db, { pipeline, versions, schedule }: Scheduled, { nowMs, sinceMs, idle }: TickLook) => {
   const lastMs = (await lastTickMs(db, pipeline, idle)) ?? sinceMs
   const run = await newestRunTick(db, pipeline, idle)
-  // What waited for a run that was at work when it came is not late for that.
+  // A tick that came while a run was at work had to wait for it: that does not make the tick late.
   const hadToWait = (dueMs: number): boolean => run !== null && Date.parse(run.claimed_at) <= dueMs
   const readyOf = (dueMs: number): number => (hadToWait(dueMs) ? Math.max(dueMs, Date.parse(run?.finished_at ?? '') || 0) : dueMs)
   const isLate = (dueMs: number): boolean => readyOf(dueMs) < nowMs - lateMs

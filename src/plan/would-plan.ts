@@ -1,4 +1,4 @@
-// What planning would make of a pipeline now: in a transaction that is taken back, so that lists and definitions as they are now count and nothing stays.
+// What planning would make of a pipeline now: in a transaction that is rolled back, so that present lists and definitions count and nothing stays.
 import { asksOf } from '../core/asks.ts'
 import { sum } from '../core/counted.ts'
 import type { Box, Definition, Window } from '../core/types.ts'
@@ -31,20 +31,20 @@ export interface FoundJob extends UnitsToBuy {
   readonly box: Box | null
   readonly isBought: boolean
   readonly isHere: boolean
-  /** A job there is asks for it; the guard has passed it. */
+  /** An existing job asks for it, and the guard has passed that job. */
   readonly isPlanned: boolean
-  /** And a person approved it. */
+  /** A person approved that job. */
   readonly isApproved: boolean
   readonly isOver?: boolean
-  /** The service has said that it is not published: it is asked again, and nothing can be bought by that. */
+  /** The service has said that it is not published: the next request for it can buy nothing. */
   readonly isNotYet?: boolean
 }
 
 export type Found = Awaited<ReturnType<typeof wouldPlanOne>>
 
 /**
- * Plans in a transaction that is taken back: what lists and definitions have become is seen, and nothing stays. @param definitions that may ask the same:
- * what one of them would ask for serves those that follow
+ * Plans in a transaction that is rolled back: it sees present lists and definitions, and nothing stays. @param definitions may ask the same: what one
+ * would ask for serves those that follow
  */
 export const wouldPlan = async (
   runtime: PlanRuntime,
@@ -55,7 +55,7 @@ export const wouldPlan = async (
   const trx = await runtime.database.kysely.startTransaction().execute()
   try {
     const found: Found[] = []
-    // Planners let go of their locks with each step; here they last, and would be waited for in a circle.
+    // Planners release their locks with each step; here they last, so all are taken at once, in order: else two processes could wait for each other.
     for (const asks of new Set(definitions.map(asksOf))) await lockQuestion(trx, asks)
     const names = definitions.map(({ pipeline }) => pipeline)
     await lockVersions(trx, names)
@@ -67,7 +67,7 @@ export const wouldPlan = async (
   }
 }
 
-/** @param isLast whom its jobs could serve is not looked for */
+/** @param isLast no later definition can be served by its jobs, so that they need not be made */
 const wouldPlanOne = async (
   trx: Db,
   runtime: PlanRuntime,
@@ -84,12 +84,12 @@ const wouldPlanOne = async (
   return { ...(await wouldAsk(trx, context, runtime, isLast)), changes, nowMs }
 }
 
-/** So long after a break a plan offers the months before it. */
+/** How long after a break a plan offers the months before it. */
 const offered = '92 days'
 
 const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLast: boolean) => {
   await settleFormer(runtime, opened)
-  // The service is not asked: units of the look-back are counted as those that would be sampled.
+  // The service is not asked: this counts the units of the look-back that would be sampled.
   const sampled = new Map<string, number>()
   let behindSamples = 0
   const needs = await findNeeds(trx, opened, async (context) => {
@@ -108,7 +108,7 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
   const notYet = await windowsNotYet(trx, frame.pipelineId, definition.window.publication.released?.availableTo ?? null)
   const toDo = found.filter((job) => !over.includes(job))
   const jobs = toDo.map((job): FoundJob => ({ ...job, isNotYet: notYet.has(job.window.from) && !job.isBought }))
-  // What waits of nights is no matter of a range.
+  // A range ignores what waits of nights.
   const kinds = context.scope.mode === 'range' ? (['backfill'] as const) : (['night', 'backfill'] as const)
   const both: Awaited<ReturnType<typeof waitingApproval>>[] = []
   for (const kind of kinds) both.push(await waitingApproval(trx, frame.pipelineId, kind))
@@ -116,7 +116,7 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
     jobs,
     /** Units that are asked about by sample, one request each. */
     sampled,
-    /** Loaded units of windows of which a sample is asked about: where it has changed, all of them are asked for. */
+    /** Loaded units of sampled windows: where the sample has changed, all of them are asked for. */
     behindSamples,
     /** Units in scope that need nothing, by why; windows that are not published yet, newest first. */
     idle: { ...counted.tally, failed: sum(over, 'units'), unpublishedWindows: unpublished.map(showWindow) },
@@ -126,7 +126,7 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
     waiting: both.filter((one) => one !== null),
     backlog: await backlogOf(trx, definition),
     spent: await spentBy(trx, definition, runtime.settings),
-    /** Breaks of late with months before them that follow the former method. */
+    /** Recent breaks with months before them that follow the former method. */
     breaks: (await breakLines(trx, offered)).filter(
       ({ pipeline, version }) => pipeline === definition.pipeline && version === definition.version,
     ),
