@@ -120,7 +120,9 @@ const gap = 2
  * @param columns of the terminal; null: there is none, and a line may have any length
  */
 export const layOut = (head: readonly string[], rows: readonly (readonly string[])[], columns: number | null = null) => {
-  const widths = head.map((title, column) => Math.max(stringWidth(title), ...rows.map((row) => stringWidth(row[column] ?? ''))))
+  const widths = head.map((title, column) =>
+    rows.reduce((widest, row) => Math.max(widest, stringWidth(row[column] ?? '')), stringWidth(title)),
+  )
   const right = head.map((_, column) => rows.length > 0 && rows.every((row) => isNumeric(row[column] ?? '-')))
   const show = (row: readonly string[], block: readonly number[]): string =>
     block

@@ -61,3 +61,7 @@ test('files below the folder a person is in are named from there, and nothing el
   expect(nearPaths('The folder "/srv/w/landing", not /mnt/srv/w/x', '/srv/w')).toBe('The folder "landing", not /mnt/srv/w/x')
   expect(nearPaths('https://example.com/a /etc/b', '/')).toBe('https://example.com/a /etc/b')
 })
+
+test('a table may have as many rows as somebody asks for', () => {
+  expect(layOut(['id'], Array(200_000).fill(['1'])).length).toBe(200_002)
+})
