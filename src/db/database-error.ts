@@ -73,6 +73,9 @@ export const brokenRule = (error: unknown): string | null => {
   return kind === undefined ? null : `${kind} ${Reflect.get(error, kind)}`
 }
 
+/** A lock of somebody else was in the way (55P03), or each waited for the other (40P01): the statement is none the worse for it. */
+export const isLockedOut = (error: unknown): boolean => ['55P03', '40P01'].includes(sqlStateOf(error))
+
 /** What kept an object from being dropped (2BP01), in PostgreSQL's words. */
 export const dependentsOf = (error: unknown): string => {
   const said: unknown = error instanceof Error ? Reflect.get(error, 'detail') : undefined

@@ -2,7 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from './connect.ts'
-import { sqlStateOf } from './database-error.ts'
+import { isLockedOut } from './database-error.ts'
 import { type Maybe, type Numbers, query, type Texts } from './typed-row.ts'
 import type { Db } from './tables.ts'
 
@@ -42,7 +42,7 @@ export const inPatientTransaction = async <T>(
     try {
       return await tryOnce(database, Math.min(tryMs, Math.max(waitMs, 1)), noteBlockers, work)
     } catch (error) {
-      if (sqlStateOf(error) !== '55P03') throw error
+      if (!isLockedOut(error)) throw error
       if (performance.now() + pauseMs >= until)
         throw new EtlError(
           'DATABASE',

@@ -7,7 +7,7 @@ import type { Definition } from '../core/types.ts'
 import { windowAt } from '../core/window.ts'
 import { columnNames, missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
-import { sqlStateOf } from '../db/database-error.ts'
+import { isLockedOut, sqlStateOf } from '../db/database-error.ts'
 import { isWider, ownBefore, ownPart, type SummedUp, summaryQuery } from '../db/summary-query.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import { type Maybe, query, queryColumn, type Texts } from '../db/typed-row.ts'
@@ -65,8 +65,7 @@ export const isLeftOut = ({ isShipped }: Mart, error: unknown): boolean =>
   isShipped && ['42703', '42883', '42804', '42846'].includes(sqlStateOf(error))
 
 const refused = ({ file }: Mart, error: unknown): never => {
-  // 55P03: a lock in the way, not the query.
-  if (isEtlError(error) || sqlStateOf(error) === '55P03') throw error
+  if (isEtlError(error) || isLockedOut(error)) throw error
   if (sqlStateOf(error) === '42501')
     throw settingError(
       `${file}: this login may not publish it: ${messageOf(error)}. Grant it the right; where another login made the view, run the SQL of \`millrace roles\` again.`,

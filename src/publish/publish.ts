@@ -5,7 +5,7 @@ import { messageOf } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
-import { sqlStateOf } from '../db/database-error.ts'
+import { isLockedOut, sqlStateOf } from '../db/database-error.ts'
 import { lockByName } from '../db/named-lock.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Db } from '../db/tables.ts'
@@ -82,7 +82,7 @@ export const publishWithin = async (
 const patiently = async <T>(trx: Db, waitMs: number, work: () => Promise<T>): Promise<T> => {
   const until = performance.now() + waitMs
   for (;;) {
-    const done = await inSavepoint(trx, (error) => sqlStateOf(error) === '55P03' && performance.now() <= until, work)
+    const done = await inSavepoint(trx, (error) => isLockedOut(error) && performance.now() <= until, work)
     if (done !== null) return done.result
     await setTimeout(retryEveryMs)
   }

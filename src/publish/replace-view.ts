@@ -136,8 +136,11 @@ export const setAgain = async (trx: Db, name: string, settings: readonly Setting
     )
 }
 
-/** By name of a view or table: a digest of its query and columns. Empty before the first migration. */
-export const shapesOf = async (db: Db): Promise<ReadonlyMap<string, string>> => {
+/** By name of a view or table: a digest of its query and columns. Empty before the first migration. Beside a twin that publishes it is read anew. */
+export const shapesOf = (db: Db): Promise<ReadonlyMap<string, string>> =>
+  readShapes(db).catch((error: unknown) => (sqlStateOf(error) === '40P01' ? shapesOf(db) : Promise.reject(error)))
+
+const readShapes = async (db: Db): Promise<ReadonlyMap<string, string>> => {
   const rows = await query<Texts<'name' | 'digest'>>(db)`
     select c.relname as name, md5(coalesce(case when c.relkind = 'v' then pg_get_viewdef(c.oid) end, '') || coalesce((
       select string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ',' order by a.attnum) from pg_attribute a

@@ -7,6 +7,7 @@ import { expect, test, vi } from 'vitest'
 import { readSettings } from '../../src/core/env.ts'
 import { refreshSummaries } from '../../src/load/summaries.ts'
 import { migrateAndPublish } from '../../src/run/migrate-and-publish.ts'
+import { shapesOf } from '../../src/publish/replace-view.ts'
 import { newMigration } from '../../src/run/new-migration.ts'
 import { openMarts } from '../../src/run/open-runtime.ts'
 import { shippedDefinition, unitOf } from '../support/definitions.ts'
@@ -411,6 +412,70 @@ test('a column that a version gets while the next one is filling has its migrati
   expect(await write()).toMatchObject({ kind: 'change', file: expect.stringContaining('keywords_v1_add_own_column') })
   expect(await write()).toMatchObject({ kind: 'none' })
   expect((await migrate()).applied).toHaveLength(2)
+})
+
+/** Somebody's session that never gives up a circle of waits: who waits with it does. */
+const patientSession = async (): Promise<pg.Client> => {
+  await db.database.pool.query(
+    `do $$ begin execute format('alter database %I set deadlock_timeout = ''800ms''', current_database()); end $$`,
+  )
+  const session = new pg.Client({ connectionString: db.url })
+  await session.connect()
+  await session.query(`set deadlock_timeout = '60s'`)
+  return session
+}
+const waitsForLock = async (words: string): Promise<boolean> =>
+  (
+    await db.query(
+      `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%${words}%' and pid <> pg_backend_pid()`,
+    )
+  ).length > 0
+
+test('a reader that waits for a view that migrate changes, and keeps another from it, does not end migrate', async () => {
+  await begin()
+  view('own_a', 'select 1 as one, 2 as two', 'quota_history')
+  view('own_b', 'select k.domain from bi.keywords k, bi.own_a', 'keywords, own_a')
+  await migrate()
+  const reader = await patientSession()
+  try {
+    await reader.query('begin; select * from bi.own_a')
+    reorder()
+    view('own_a', 'select 2 as two, 1 as one', 'quota_history')
+    const going = migrate().then(
+      () => 'done',
+      (error: Error) => error.message,
+    )
+    await vi.waitUntil(() => waitsForLock('create or replace view'), { timeout: 20_000, interval: 20 })
+    await reader.query('select * from bi.own_b; commit')
+    expect(await going).toBe('done')
+  } finally {
+    await reader.end()
+  }
+})
+
+test.each([
+  ['own_a', 'own_b'],
+  ['own_b', 'own_a'],
+])('what bi holds is told beside a publishing that changes %s and then %s', async (first, second) => {
+  await begin()
+  for (const name of ['own_a', 'own_b']) {
+    view(name, 'select 1 as one', 'quota_history')
+    view(`${name}_reader`, `select one from bi.${name}`, name)
+  }
+  await migrate()
+  const other = await patientSession()
+  try {
+    await other.query(`begin; alter view bi.${first} set (security_barrier = true)`)
+    const shapes = shapesOf(db.database.kysely).then(
+      (found) => [...found.keys()],
+      (error: Error) => error.message,
+    )
+    await vi.waitUntil(() => waitsForLock('pg_get_viewdef'), { timeout: 20_000, interval: 20 })
+    await other.query(`alter view bi.${second} set (security_barrier = true); commit`)
+    expect(await shapes).toContain('own_b')
+  } finally {
+    await other.end()
+  }
 })
 
 test('where a reader is in the way of what comes after a filled summary, it is waited for, and nothing that people set is lost', async () => {
