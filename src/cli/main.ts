@@ -34,7 +34,8 @@ export const main = async (argv: readonly string[]): Promise<void> => {
   // What is still at work ends in order. `millrace … | head`: a reader that has seen enough; what is done by then has not failed.
   for (const stream of [process.stdout, process.stderr])
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') refused ??= error
+      // A terminal that was closed answers EIO, as a disk in trouble does.
+      if (error.code !== 'EPIPE' && !(error.code === 'EIO' && stream.isTTY)) refused ??= error
       ending.stop()
     })
   process.exitCode = await runCommandLine(argv, ending)

@@ -1,6 +1,6 @@
 // What a terminal gets and a pipe does not: colours, lines of its width, completion in real shells; and errors for machines.
-import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -48,6 +48,22 @@ describe('colours', () => {
 })
 
 describe('what lasts, in a terminal', () => {
+  test.runIf(has('script'))('ends with 130 where the terminal is closed and takes no more words', async () => {
+    const code = join(folder, 'exit-code')
+    // The shell outlives the terminal, to see how the command ends.
+    const command = `trap : HUP; millrace sandbox --port 0; echo $? >'${code}'`
+    const terminal = spawn('script', ['-qec', `sh -c "${command.replaceAll('$', String.raw`\$`)}"`, '/dev/null'], {
+      cwd: folder,
+      env: environment({ TERM: 'xterm', SHELL: '/bin/sh' }),
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    let shown = ''
+    terminal.stdout.on('data', (text: Buffer) => (shown += String(text)))
+    await expect.poll(() => shown, { timeout: 30_000 }).toMatch(/http:/)
+    terminal.kill('SIGKILL')
+    await expect.poll(() => existsSync(code) && readFileSync(code, 'utf8'), { timeout: 30_000 }).toBe('130\n')
+  })
+
   test.runIf(has('script'))('shows no bar, and a line for psql that can be copied', async () => {
     const home = mkdtempSync(join(tmpdir(), 'millrace-lasting-'))
     try {
