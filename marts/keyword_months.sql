@@ -29,7 +29,9 @@ with keyword as (
   -- 0 stands for a record without a position: it is no rank.
   from {{facts}} cross join lateral (select nullif(position, 0) as rank) r group by month, domain, country, traffic_source, web_source, branded_type, keyword
 ), row_or_none as (
-  select month, domain, country, traffic_source, web_source, branded_type, keyword, best_position, clicks_times_position, clicks_ranked, has_features,
+  select month, domain, country, traffic_source, web_source, branded_type, keyword, clicks_times_position, clicks_ranked, has_features,
+    -- What had no keyword had none on any position; what has no position is on none that is known.
+    case when keyword is null then 0 else best_position end as best_position,
     case when keyword is null then 0 else clicks end as clicks, case when keyword is null then 0 else volume end as volume,
     case when keyword is null then 0 else zero_clicks_share end as zero_clicks_share
   from {{loaded}} full join keyword using (month, domain, country, traffic_source, web_source, branded_type)
@@ -39,14 +41,14 @@ select month, domain, country, traffic_source, web_source, branded_type,
   sum(clicks) as clicks,
   round(sum(clicks_times_position) / nullif(sum(clicks_ranked), 0), 4) as position_weighted,
   sum(clicks_ranked) as clicks_ranked, sum(clicks_times_position) as clicks_times_position,
-  count(*) filter (where best_position <= 3) as keywords_top_3,
-  count(*) filter (where best_position > 3 and best_position <= 10) as keywords_4_to_10,
-  count(*) filter (where best_position > 10 and best_position <= 20) as keywords_11_to_20,
-  count(*) filter (where best_position > 20) as keywords_21_and_on,
-  sum(case when best_position <= 3 then clicks when clicks is not null then 0 end) as clicks_top_3,
-  sum(case when best_position > 3 and best_position <= 10 then clicks when clicks is not null then 0 end) as clicks_4_to_10,
-  sum(case when best_position > 10 and best_position <= 20 then clicks when clicks is not null then 0 end) as clicks_11_to_20,
-  sum(case when best_position > 20 then clicks when clicks is not null then 0 end) as clicks_21_and_on,
+  sum((best_position <> 0 and best_position <= 3)::int) as keywords_top_3,
+  sum((best_position > 3 and best_position <= 10)::int) as keywords_4_to_10,
+  sum((best_position > 10 and best_position <= 20)::int) as keywords_11_to_20,
+  sum((best_position > 20)::int) as keywords_21_and_on,
+  sum(clicks * (best_position <> 0 and best_position <= 3)::int) as clicks_top_3,
+  sum(clicks * (best_position > 3 and best_position <= 10)::int) as clicks_4_to_10,
+  sum(clicks * (best_position > 10 and best_position <= 20)::int) as clicks_11_to_20,
+  sum(clicks * (best_position > 20)::int) as clicks_21_and_on,
   sum(case when position(split_part(domain, '.', 1) in replace(lower(keyword), ' ', '')) > 0 then clicks when clicks is not null then 0 end) as clicks_brand,
   sum(volume) as searches,
   round(sum(volume * zero_clicks_share), 2) as searches_without_click,

@@ -4,8 +4,8 @@
 -- topic: What search brings
 -- reads: keyword_months, domains
 -- column bucket: Positions by the keyword's best position: 01-03, 04-10, 11-20 or 21+, in order as text.
--- column keywords: Keywords in the bucket. Unit: keywords. Does not add up over domains or months.
--- column clicks: Clicks from them. Unit: clicks per month.
+-- column keywords: Keywords in the bucket; NULL where no position is known. Unit: keywords. Does not add up over domains or months.
+-- column clicks: Clicks from them; NULL where no position is known. Unit: clicks per month.
 -- column share_of_clicks: Part of the clicks of the domain's keywords with a position. Unit: fraction.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
 -- column ownership: own, competitor, or (none) if the file does not say.

@@ -302,6 +302,14 @@ describe('a month that is loaded and has no row', () => {
       { month: '2024-03-01', keywords: 5, loaded: true },
     ]
     expect(await missed()).toEqual(gap)
+    // Of clicks without a position it is not known where they came from; where there were none it is.
+    expect(
+      await db.query(`select distinct domain, keywords::int, clicks::int from bi.keyword_positions
+        where domain in ('empty.com', 'none.com') and month = '2024-01-01' order by 1`),
+    ).toEqual([
+      { domain: 'empty.com', keywords: null, clicks: null },
+      { domain: 'none.com', keywords: 0, clicks: 0 },
+    ])
     expect(
       await db.query(`select month::text, loaded_in, clicks::int, clicks_before::int as before, domains_compared::int as domains from bi.keyword_comparison
         where domain = 'empty.com' and months_back = 1 and month > '2024-01-01' order by 1`),

@@ -136,6 +136,23 @@ describe('marts, on rows worked out by hand', () => {
     expect(rows).toEqual([{ clicks_brand: 50 }])
   })
 
+  test('keyword_months does not know what is on which position where the service told no position at all', async () => {
+    const [mart, keywords] = [
+      marts.find(({ name }) => name === 'keyword_months'),
+      definitions.find((one) => one.pipeline === 'keywords'),
+    ]
+    const of = async (position: string) => {
+      const facts = sql`(select month, domain, country, traffic_source, web_source, branded_type, keyword, clicks, ${sql.raw(position)}::numeric as position, volume,
+        zero_clicks_share, serp_features from data.keywords_v1 where domain = 'shop.com')`
+      const { rows } =
+        await sql`select distinct clicks is null as is_silent, keywords_top_3, keywords_21_and_on, clicks_top_3, clicks_21_and_on
+        from (${summaryQuery(mart!, keywords!, { facts, units: sql`false` })}) q`.execute(db.database.kysely)
+      return rows
+    }
+    const unknown = { keywords_top_3: null, keywords_21_and_on: null, clicks_top_3: null, clicks_21_and_on: null }
+    for (const position of ['null', '0']) expect(await of(position)).toEqual([{ is_silent: false, ...unknown }])
+  })
+
   test('keyword_movements tells new, lost, up, down and first', async () => {
     const rows =
       await db.query(`select starts_on::text as month, keyword, clicks::int, clicks_before::int, clicks_change::int, best_position::int, movement
