@@ -5,7 +5,7 @@ import { windowsBetween } from '../core/window.ts'
 import type { Database } from '../db/connect.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { identityFindings } from '../run/identity.ts'
-import { wrongDefinitions } from '../run/open-runtime.ts'
+import { definitionsIn } from '../run/open-runtime.ts'
 import { shownState } from '../web/reads/read-runs.ts'
 import { readStatus, type Status } from '../web/reads/read-status.ts'
 import type { CoverageMonth } from '../web/reads/read-windows.ts'
@@ -29,12 +29,12 @@ export const status: Handler = async (invocation) => {
   if (invocation.options['port'] !== undefined) throw usageError('--port is the port of the page: add --serve, or leave it out.')
   return withDatabase(invocation, async (database) => {
     await assertKnownPipelines(database.kysely, invocation, invocation.args)
-    const status = await readStatus(database.kysely, invocation.args)
+    const { problems: wrong, pipelines } = await definitionsIn(pipelinesFolder(invocation))
+    const status = waitingForDefinitions(await readStatus(database.kysely, invocation.args), pipelines)
     const unknown = invocation.args.filter((name) => !status.pipelines.some(({ pipeline }) => pipeline === name))
     if (unknown.length > 0)
       throw usageError(`Nothing was planned yet for ${unknown.join(', ')}; run \`millrace run ${unknown.join(' ')}\`.`)
     const { warning, damaged } = await identityOf(invocation, database)
-    const wrong = await wrongDefinitions(pipelinesFolder(invocation))
     const troubles = { warehouse_warning: warning, damaged_receipts: damaged, definition_problems: wrong }
     invocation.output.summary('status', { ...status, ...troubles })
     if (invocation.output.json) return 0
@@ -42,6 +42,17 @@ export const status: Handler = async (invocation) => {
     for (const problem of [warning, ...damaged, ...wrong]) if (problem !== null) invocation.output.line(`\n${problem}`)
     return 0
   })
+}
+
+/** What waits of a pipeline without a definition here waits for that, whatever it waited for before: no run here takes it up. */
+const waitingForDefinitions = (status: Status, pipelines: ReadonlySet<string> | null): Status => {
+  const troubled = status.troubled.map((unit) => {
+    const pipeline = unit.unit.slice(0, unit.unit.indexOf('/'))
+    if (unit.state !== 'waiting' || pipelines === null || pipelines.has(pipeline)) return unit
+    const message = `It waits for the definition of ${pipeline}. Put it back under pipelines/ and run again, or leave it.`
+    return { ...unit, code: 'NO_DEFINITION', message }
+  })
+  return { ...status, troubled }
 }
 
 /** How long a store of landings that is far away may keep `status` waiting. */

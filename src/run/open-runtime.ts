@@ -80,11 +80,16 @@ export const openDefinitions = async (folder: string, pipelines: readonly string
   return { definitions: result.definitions, sources, apis }
 }
 
-/** Problems of definitions and their lists as lines; none where there is no such folder, as on a machine that only reads. */
-export const wrongDefinitions = async (folder: string): Promise<string[]> => {
-  if (!existsSync(folder)) return []
+/**
+ * Problems of definitions and their lists as lines, and the pipelines that have a definition here; null where that cannot be told: a file has a mistake, or there is
+ * no such folder, as on a machine that only reads.
+ */
+export const definitionsIn = async (folder: string): Promise<{ problems: string[]; pipelines: ReadonlySet<string> | null }> => {
+  if (!existsSync(folder)) return { problems: [], pipelines: null }
   const { sources } = await sourceFolders(folder)
-  return (await loadDefinitions({ folder, sources, only: [] })).problems.map(showProblem)
+  const { definitions, problems } = await loadDefinitions({ folder, sources, only: [] })
+  const pipelines = problems.length > 0 ? null : new Set(definitions.map(({ pipeline }) => pipeline))
+  return { problems: problems.map(showProblem), pipelines }
 }
 
 /** The source of that name, or USAGE naming those there are. */

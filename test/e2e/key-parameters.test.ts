@@ -1,5 +1,5 @@
 // A parameter that is part of the key is changed while an answer is on its way, and changed back: each answer goes where it was asked for, and nothing is bought twice.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, expect, test } from 'vitest'
@@ -85,6 +85,27 @@ test.each([
     expect(paid.n).toBe(name === 'keywords' ? Number(rows[0]?.rows) / 500 + Math.ceil(Number(rows[1]?.rows) / 500) : 2)
   },
 )
+
+test('what was bought for a pipeline whose YAML file is gone waits for the file, and status says so', async () => {
+  const name = 'traffic_and_engagement'
+  const july = ['backfill', name, '--from', '2026-07', '--to', '2026-07', '--yes', '--json']
+  const bought = `select count(*)::int as n from etl.reports where report_id is not null`
+  const { n: before } = await one<{ n: number }>(bought)
+  sandbox.configure({ reportDurationMs: 1_000_000 })
+  const stopped = startCommand(july, environment(), folder)
+  while ((await one<{ n: number }>(bought)).n === before && stopped.child.exitCode === null) await sleep(20)
+  stopped.child.kill('SIGTERM')
+  await stopped.result
+  rmSync(join(folder, 'pipelines', `${name}.yaml`))
+  const status = await succeeded(runWarm(['status'], environment(), folder))
+  expect(status.stdout).toMatch(/waiting #.*\[NO_DEFINITION\]\n.*traffic_and_engagement\. Put it back/)
+  write(name, shipped(name))
+  expect((await succeeded(runWarm(['status'], environment(), folder))).stdout).not.toContain('NO_DEFINITION')
+  sandbox.configure({ reportDurationMs: 0 })
+  const back = await runWarm(july, environment(), folder)
+  expect([back.code, back.stdout], back.stderr).toEqual([0, expect.stringContaining('"loaded":1')])
+  expect((await one<{ n: number }>(bought)).n).toBe(before + 1)
+})
 
 test('a walk that was stopped under a former version is read to its end for the next one, no page of it bought twice', async () => {
   const june = ['backfill', 'keywords', '--from', '2026-06', '--to', '2026-06', '--yes', '--json']
