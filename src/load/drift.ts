@@ -254,12 +254,14 @@ export const assertTablesMade = async (
 
 /** After the migrations: throws TABLE_DRIFT naming each column that none of them has added. */
 export const assertColumnsMade = async (db: Db, definitions: readonly Definition[]): Promise<void> => {
-  const live = await liveColumns(db, definitions.map(tableName))
+  const tables = (definition: Definition): readonly string[] => [tableName(definition), `${tableName(definition)}_history`]
+  const live = await liveColumns(db, definitions.flatMap(tables))
   const isLive = (table: string, name: string): boolean => live.some((column) => column.table === table && column.name === name)
   const lines = definitions.flatMap((definition) =>
-    definition.columns
-      .filter(({ name }) => !isLive(tableName(definition), name))
-      .map(({ name }) => `  data.${tableName(definition)}.${name}: \`millrace new migration ${definition.pipeline}\` writes it.`),
+    definition.columns.flatMap(({ name }) => {
+      const table = tables(definition).find((one) => !isLive(one, name))
+      return table === undefined ? [] : [`  data.${table}.${name}: \`millrace new migration ${definition.pipeline}\` writes it.`]
+    }),
   )
   if (lines.length > 0) throw new EtlError('TABLE_DRIFT', `No migration makes these columns:\n${lines.join('\n')}`)
 }
@@ -274,9 +276,9 @@ export const tableChanges = async (db: Db, definition: Definition) => {
   const columns = await liveColumns(db, [table, `${table}_history`])
   const gone = [table, `${table}_history`].find((one) => !columns.some((column) => column.table === one))
   if (gone !== undefined) throw new EtlError('TABLE_DRIFT', `data.${gone}, which a migration made, does not exist. ${restoreIt}`)
-  const names = new Set(columns.filter((column) => column.table === table).map(({ name }) => name))
   const live = (await liveIndexes(db, [table])).get(table) ?? []
-  const missing = definition.columns.filter(({ name }) => !names.has(name))
+  // One of the two may have it: somebody dropped it from the other.
+  const missing = definition.columns.filter((wanted) => columns.filter(({ name }) => name === wanted.name).length < 2)
   const isNew = new Set(missing.map(({ name }) => name))
   const differences = (await compareTables(db, [definition])).filter(
     ({ level, table: one }) => level === 'error' && [table, `${table}_history`].includes(one),

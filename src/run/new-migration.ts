@@ -187,7 +187,7 @@ const changeMigration = (
   dimensions: readonly NewDimension[],
 ): string => {
   const name = `${pipeline}_v${version}`
-  const added = columns.map((column) => `add column ${columnLine(column)}`).join(', ')
+  const added = columns.map((column) => `add column if not exists ${columnLine(column)}`).join(', ')
   const tables = columns.length === 0 ? [] : [name, `${name}_history`]
   return migrationText(`What the table of ${pipeline} lacked.`, [
     ...tables.map((one) => `  'alter table data.${one} ${added}',`),

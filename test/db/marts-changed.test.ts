@@ -478,6 +478,21 @@ test.each([
   }
 })
 
+test.each([
+  ['keywords_v1', 'volume'],
+  ['keywords_v1_history', 'difficulty'],
+])('a column that was dropped from %s alone comes back with the migration that the message names', async (table, column) => {
+  await begin()
+  await db.database.pool.query(`alter table data.${table} drop column ${column} cascade`)
+  await expect(migrate()).rejects.toMatchObject({
+    code: 'TABLE_DRIFT',
+    message: expect.stringContaining('`millrace new migration'),
+  })
+  await newMigration({ pipeline: 'keywords', pipelinesFolder: pipelinesFolder(), settings })
+  expect((await migrate()).applied).toEqual([expect.stringContaining(`keywords_v1_add_${column}`)])
+  expect(await migrate()).toMatchObject({ applied: [], leftOut: [] })
+})
+
 test('where a reader is in the way of what comes after a filled summary, it is waited for, and nothing that people set is lost', async () => {
   await begin()
   view('own_a', 'select domain from bi.keywords')
