@@ -86,6 +86,20 @@ const fits = (only: ReplayScope['only']): RawBuilder<boolean> =>
       )}`
 
 /**
+ * Units of a slice between two days, each by its whole key: a range of windows is read once for each of thousands of slices. `offset 0` keeps the order of the joins
+ * where there are no statistics, as after a restore. @param of alias of what has pipeline_id and window_every
+ */
+const unitsOf = (
+  of: string,
+  sliceId: RawBuilder<unknown>,
+  from: RawBuilder<unknown>,
+  to: RawBuilder<unknown>,
+): RawBuilder<unknown> =>
+  sql`(select u.* from generate_series(${from}, ${to} - 1, ('1 ' || ${sql.ref(`${of}.window_every`)})::interval) x (at)
+    cross join lateral (select * from etl.units u
+      where u.pipeline_id = ${sql.ref(`${of}.pipeline_id`)} and u.window_from = x.at::date and u.slice_id = ${sliceId} offset 0) u)`
+
+/**
  * One job for each answer, over those of its units that lie in the scope; an unfinished job that covers them is opened again
  * instead. A unit's own pointer to the newest job that asks for it stays as it is. Takes the pipeline's lock.
  */
@@ -100,7 +114,7 @@ export const registerReplay = async (
   await lockPipeline(trx, pipelineId)
   return queryOne<Numbers<'jobs' | 'units'>>(trx)`
     with wanted as materialized (
-      select w.place, a.answer_id, a.ask_number, coalesce(asked.kind, 'walk') as kind, p.account, u.*
+      select w.place, a.answer_id, a.ask_number, coalesce(asked.kind, 'walk') as kind, p.account, p.pipeline_id, p.window_every, u.*
       from unnest(${[...answerIds]}::bigint[]) with ordinality as w (answer_id, place)
         join etl.answers a on a.answer_id = w.answer_id join etl.pipelines p on p.pipeline_id = ${pipelineId}
         left join etl.jobs asked on asked.job_id = a.job_id
@@ -109,9 +123,9 @@ export const registerReplay = async (
           select min(u.window_from) as window_from, etl.window_end(max(u.window_from), p.window_every) as window_to,
             array_agg(distinct u.slice_id order by u.slice_id) as slice_ids, count(*) as cells
           from etl.slices o join etl.pipelines f on f.pipeline_id = o.pipeline_id
-            join etl.slices s on s.pipeline_id = p.pipeline_id and s."values" = ${valuesIn('o', 'f', 'p')}
-            join etl.units u on u.pipeline_id = p.pipeline_id and u.slice_id = s.slice_id
-              and u.window_from >= greatest(a.window_from, ${range?.from ?? null}::date) and u.window_from < least(a.window_to, ${range?.to ?? null}::date)
+            cross join lateral (select * from etl.slices s
+              where s.pipeline_id = p.pipeline_id and s."values" = ${valuesIn('o', 'f', 'p')} offset 0) s
+            cross join lateral ${unitsOf('p', sql`s.slice_id`, sql`greatest(a.window_from, ${range?.from ?? null}::date)`, sql`least(a.window_to, ${range?.to ?? null}::date)`)} u
           where o.slice_id = any(a.slice_ids) and ${fits(only)}) u
     ), unfinished as materialized (
       select j.job_id, j.answer_id, j.state, j.holder, j.slice_ids = w.slice_ids and j.window_from = w.window_from
@@ -136,9 +150,8 @@ export const registerReplay = async (
     ), joined as (
       insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids, window_from, window_to)
       select ${runId}::bigint, j.job_id, ${priority} + w.place, (
-          select count(*) from etl.units u where u.pipeline_id = ${pipelineId} and u.window_from >= w.window_from
-            and u.window_from < w.window_to and u.slice_id = any(w.slice_ids)
-            and (${counts === 'all'} or coalesce(u.held_answer_id, u.answer_id, 0) <= w.answer_id or u.job_id = j.job_id)),
+          select count(*) from unnest(w.slice_ids) s (slice_id) cross join lateral ${unitsOf('w', sql`s.slice_id`, sql`w.window_from`, sql`w.window_to`)} u
+          where ${counts === 'all'} or coalesce(u.held_answer_id, u.answer_id, 0) <= w.answer_id or u.job_id = j.job_id),
         case when not j.whole then w.slice_ids end, case when not j.whole then w.window_from end, case when not j.whole then w.window_to end
       from jobs j join wanted w using (answer_id) order by w.place
       on conflict (run_id, job_id) do nothing returning units

@@ -1,4 +1,5 @@
 // Jobs that load answers again: which answers a range holds, what a job covers, what is opened again, and what is left alone.
+import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { finishJob } from '../../src/ledger/claim-fence.ts'
 import {
@@ -217,6 +218,25 @@ test('more units than fit on a page are read to the end, and an answer over seve
   expect(await held(scopeOf(pipeline, '2026-01', 1))).toEqual([answer])
   const last = new Map([['domain', [`d${many}.com`]]])
   expect(await held(scopeOf(pipeline, '2026-01', 1, last))).toEqual([answer])
+})
+
+test('a report over 5,000 domains is planned in moments, also where no statistics are there yet, as after a restore', async () => {
+  for (const table of ['units', 'slices']) await db.query(`alter table etl.${table} set (autovacuum_enabled = false)`)
+  const pipeline = await newPipeline(db, { dimensions: ['country', 'domain'] })
+  const sliceIds = await newSlices(
+    db,
+    pipeline,
+    Array.from({ length: 5_000 }, (_, place) => ['us', `domain${place}.com`]),
+  )
+  const report = await newJob(db, pipeline, { sliceIds, window: months('2026-01', 2) })
+  const answer = await load(report)
+  const runId = await newRun(db)
+  const made = await db.database.kysely.transaction().execute(async (trx) => {
+    // A walk through every window for each domain took minutes.
+    await sql`set local statement_timeout = '20s'`.execute(trx)
+    return registerReplay(trx, runId, scopeOf(pipeline, '2026-01', 2), { answerIds: [answer], priority: 0, counts: 'holding' })
+  })
+  expect(made).toEqual({ jobs: 1, units: 10_000 })
 })
 
 test('one answer is taken whole, also where its units hold newer ones', async () => {
