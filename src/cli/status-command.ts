@@ -44,12 +44,12 @@ export const status: Handler = async (invocation) => {
   })
 }
 
-/** What waits of a pipeline without a definition here waits for that, whatever it waited for before: no run here takes it up. */
+/** A waiting unit of a pipeline without a definition here waits for that definition, whatever it waited for before: no run here takes it up. */
 const waitingForDefinitions = (status: Status, pipelines: ReadonlySet<string> | null): Status => {
   const troubled = status.troubled.map((unit) => {
     const pipeline = unit.unit.slice(0, unit.unit.indexOf('/'))
     if (unit.state !== 'waiting' || pipelines === null || pipelines.has(pipeline)) return unit
-    const message = `It waits for the definition of ${pipeline}. Put it back under pipelines/ and run again, or leave it.`
+    const message = `No definition of ${pipeline} is here: a run that has it resumes this unit. Put it back under pipelines/, or leave it.`
     return { ...unit, code: 'NO_DEFINITION', message }
   })
   return { ...status, troubled }
