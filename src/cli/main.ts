@@ -356,6 +356,6 @@ const decoded = (name: string, text: string): string => {
   try {
     return decodeURIComponent(text)
   } catch (cause) {
-    throw settingError(`${name} has a '%' that stands for no letter; write it as %25.`, cause)
+    throw settingError(`${name} has a '%' without two hex digits behind it; write it as %25.`, cause)
   }
 }

@@ -7,7 +7,7 @@ const mib = 1024 * 1024
 /** A million values of a list take 30 MB. */
 export const mostListBytes = 64 * mib
 /** Of anything that a person writes by hand. */
-export const mostTextBytes = 4 * mib
+const mostTextBytes = 4 * mib
 
 /** Throws an Error whose message says what is wrong with the file, without its path. */
 export const readRegular = (path: string, mostBytes: number): string => {
