@@ -79,7 +79,9 @@ test('headers that cannot be read change nothing but a word on standard error', 
   const { stderr } = await succeeded(
     backfill({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_HEADERS: headers }),
   )
-  expect(stderr).toContain("no traces are sent. OTEL_EXPORTER_OTLP_HEADERS has a '%' without two hex digits behind it; write it as %25.")
+  expect(stderr).toContain(
+    "no traces are sent. OTEL_EXPORTER_OTLP_HEADERS has a '%' without two hex digits behind it; write it as %25.",
+  )
   expect(bodies).toEqual([])
 })
 
