@@ -1,4 +1,4 @@
-// `millrace approve [PIPELINE…]`: allows what waits because it costs more than usual; shows it; takes a word back.
+// `millrace approve [PIPELINE…]`: shows purchases that cost more than usual, approves them, or withdraws an approval.
 import { aboutCredits, counted, formatNumber, sum, sums } from '../core/counted.ts'
 import { usageError } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
@@ -96,7 +96,7 @@ const takeBack = async ({ args, output }: Invocation, database: Database): Promi
   return 0
 }
 
-/** What a person decides, and what goes on with that. */
+/** Prints purchases that need approval, and approved ones that are not bought yet. */
 export const printWords = (output: Output, { needs_approval, approved }: Pick<Status, 'needs_approval' | 'approved'>): void => {
   if (needs_approval.length > 0) {
     output.line()

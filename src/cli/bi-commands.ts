@@ -1,5 +1,5 @@
-// `millrace export VIEW`: a view of bi as a CSV or Parquet file, or as one Parquet file a month in a folder or bucket. `millrace superset URL`: connection, datasets and
-// dashboards in a Superset that runs already. `millrace mcp`: figures for assistants, over standard input and output or HTTP; reads bi alone.
+// `millrace export VIEW`: a view of bi as a CSV or Parquet file, or as one Parquet file a month in a folder or bucket. `millrace superset URL`: makes connection,
+// datasets and dashboards in a running Superset. `millrace mcp`: figures for assistants, over standard input and output or HTTP; reads only bi.
 import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { isPrivate, plainAddress } from '../core/address.ts'
@@ -28,7 +28,7 @@ import { interruptedCode, pipelinesFolder, settingsOf, untilInterrupted, withDat
 import { type Handler, type Invocation, mcpPort } from './command-spec.ts'
 import { readDocumented } from './docs.ts'
 
-/** The file is whole or not there. */
+/** A file is complete or does not exist. */
 export const exportFiles: Handler = async (invocation) => {
   const { options } = invocation
   const view = (invocation.args[0] ?? '').replace(/^bi\./, '')
@@ -57,7 +57,7 @@ const byMonthOf = ({ options }: Invocation): boolean => {
   return by !== undefined
 }
 
-/** What `--format` says, else what the name of the file ends with, else CSV. */
+/** `--format`, else by the file's ending, else CSV. */
 export const formatOf = (asked: unknown, out: unknown): 'csv' | 'parquet' =>
   (asked ?? /\.(parquet)$/i.exec(String(out))?.[1]?.toLowerCase()) === 'parquet' ? 'parquet' : 'csv'
 
@@ -65,7 +65,7 @@ const writeFile = async (invocation: Invocation, database: Database, view: strin
   const { options, folder, output } = invocation
   const format = formatOf(options['format'], options['out'])
   const file = resolve(folder, String(options['out'] ?? `${view}.${format}`))
-  // A device or pipe would be replaced by a file.
+  // The finished file would replace a device or pipe.
   if (options['out'] === '-' || statSync(file, { throwIfNoEntry: false })?.isFile() === false)
     throw usageError(`--out ${String(options['out'])} is no file; name one, for example --out ${view}.${format}.`)
   if (/\.(xlsx?|ods|jsonl?)$/i.test(file))
@@ -106,7 +106,7 @@ const targetOf = async (invocation: Invocation, view: string): Promise<ExportTar
 const passwordName = 'MILLRACE_SUPERSET_PASSWORD'
 const warehouseName = 'MILLRACE_SUPERSET_DATABASE_URL'
 
-/** Running it again changes what differs. */
+/** Idempotent: a second call changes only what differs. */
 export const superset: Handler = async (invocation) => {
   const { options, output, signal } = invocation
   const settings = settingsOf(invocation)
@@ -125,7 +125,7 @@ export const superset: Handler = async (invocation) => {
   return skipped.length > 0 && pages.length === 0 ? 1 : 0
 }
 
-/** Without a slash at the end. A password goes over it, so it is https but on this machine and in a network of containers. */
+/** The address without a slash at the end. A password is sent to it, so it must be https, except on this machine and in a network of containers. */
 const addressOf = (text: string | undefined): string => {
   if (!text) throw usageError('Which Superset? Name its address: `millrace superset https://superset.example.com`.')
   const url = plainAddress(text)
@@ -146,7 +146,7 @@ const passwordOf = ({ raw }: Settings): Secret => {
   )
 }
 
-/** As SQLAlchemy writes it. Not DATABASE_URL: that login may write, and a reader of dashboards may not. */
+/** The warehouse's address for SQLAlchemy. Not DATABASE_URL: that login may write, and readers of dashboards must not. */
 const warehouseOf = ({ raw }: Settings): Secret => {
   const text = raw[warehouseName]
   if (!text)
@@ -165,7 +165,7 @@ const path = '/mcp'
 
 const loadProtocol = () => withPackages('Assistants', ['@modelcontextprotocol/server'], () => import('../semantic/mcp-server.ts'))
 
-/** Standard output belongs to the protocol: everything else goes to standard error. */
+/** Standard output is for the protocol; all other output goes to standard error. */
 export const mcp: Handler = async (invocation) => {
   if (invocation.options['port'] !== undefined && invocation.options['http'] !== true) throw usageError('--port needs --http.')
   const settings = settingsOf(invocation)

@@ -1,4 +1,4 @@
-// `millrace check`: every problem in one go, and with --all a line for each thing: proved, or not asked and why. Settings, definitions, marts, database,
+// `millrace check`: every problem in one go; with --all also what is proved, and what was not checked and why. Covers settings, definitions, marts, database,
 // tables, landing, keys and paths.
 import { docPage } from '../core/shipped.ts'
 import { existsSync } from 'node:fs'
@@ -74,7 +74,7 @@ export const checkCommand: Handler = async (invocation) => {
   return errors > 0 ? 2 : 0
 }
 
-/** Nothing is changed anywhere; an area that cannot be checked is an error and does not stop the others. `checked`: those that could; `services`: addresses. */
+/** Changes nothing; an area that cannot be checked is an error and does not stop the others. `checked`: areas that were checked; `services`: addresses. */
 const check = async (invocation: Invocation) => {
   const folder = pipelinesFolder(invocation)
   const { signal } = invocation
@@ -88,7 +88,7 @@ const check = async (invocation: Invocation) => {
       checked.add(area)
       return result
     } catch (error) {
-      // Of settings it has a line for each that is wrong; of definitions indented ones.
+      // An error about settings has one line for each setting; other errors have indented lines that belong together.
       const lines = messageOf(error).split('\n')
       for (const line of lines.every((one) => /^\S/.test(one)) ? lines : [lines.join('\n')]) notes.error(area, line)
       return null
@@ -109,12 +109,12 @@ const check = async (invocation: Invocation) => {
   for (const own of ownFolders(folder, 'dashboards')) await noteUnread(notes, 'semantic', own, /\.ya?ml$/)
   const settings = await attempt('configuration', async () => settingsOf(invocation))
   const result = () => ({ notes, checked: [...checked], services: [...services] })
-  // What keeps all from being read is said once.
+  // An error that prevents reading any setting is reported once.
   const others = async () => settingsWithoutPlaces(invocation.environment, invocation.folder)
   const readable = settings ?? (await attempt('configuration', others))
   if (readable === null) return result()
   await attempt('alarms', () => checkAlarms(folder, readable, definitions, notes))
-  // A warning for each: the value may be somebody else's.
+  // Only a warning: the setting may belong to another program.
   const unread = async () => unreadSettings(readable, folders?.apis ?? new Map(), await notifyText(folder))
   for (const message of (await attempt('configuration', unread)) ?? []) notes.warning('configuration', message)
   for (const read of ownReadings(readable)) await attempt('configuration', async () => read())
@@ -161,7 +161,7 @@ const checkDefinitions = async (folder: string, { sources }: SourceFolders, note
   return definitions
 }
 
-/** A warning: somebody may keep there what is not meant to be read. */
+/** Only a warning: a person may keep other files there. */
 const noteUnread = async (notes: Notes, area: Area, folder: string, ending: RegExp): Promise<void> => {
   for (const name of await unreadFiles(folder, ending))
     notes.warning(area, `${join(folder, name)} is not read: move it into ${folder}, with an ending in small letters.`)
@@ -175,13 +175,13 @@ const checkMarts = async (folder: string, notes: Notes): Promise<readonly Mart[]
   return marts
 }
 
-/** Receivers name settings of their own. */
+/** The text of notify.yaml, which names settings of receivers. */
 const notifyText = async (folder: string): Promise<string> => {
   const file = join(folder, '..', 'notify.yaml')
   return existsSync(file) ? readByHand(file) : ''
 }
 
-/** No message is sent: addresses are looked at, not tried. */
+/** Checks addresses without sending a message. */
 const checkAlarms = async (folder: string, settings: Settings, definitions: readonly Definition[], notes: Notes) => {
   const known = definitions.map(({ pipeline }) => pipeline)
   const { routes, problems } = await readNotifyFile(folder, known)
@@ -193,7 +193,7 @@ const checkAlarms = async (folder: string, settings: Settings, definitions: read
   else notes.notAsked('alarms', `no receiver is set: no message is sent when something goes wrong (${docPage('alarms.md')}).`)
 }
 
-/** Readings of the program's own settings, each of which some command would refuse. */
+/** Reads the program's own settings one by one, so that each wrong one is reported. */
 const ownReadings = (settings: Settings): readonly (() => unknown)[] => {
   const { raw } = settings
   const log = createLog('error')
@@ -215,7 +215,7 @@ const ownReadings = (settings: Settings): readonly (() => unknown)[] => {
 
 type Asking = ReturnType<typeof accountsOf>[number]
 
-/** The accounts that definitions ask for and whose settings are whole. Where there is no definition yet, every API's own. */
+/** Accounts of the definitions whose settings are complete. Without definitions: the default account of every API. */
 const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], notes: Notes): Asking[] => {
   const own = [...apis.apis.keys()].map((source) => ({ of: { source, account: 'default' }, definitions: [] }))
   const asking = definitions.length > 0 ? accountsOf(definitions) : own
@@ -234,10 +234,10 @@ const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], no
   })
 }
 
-/** What a wrong one asks for, and by which tags, is not known. */
+/** Whether every definition is valid: the source and the tags of an invalid one are not known. */
 const areAllRead = ({ all }: Notes): boolean => all.every(({ area, result }) => area !== 'definition' || result !== 'error')
 
-/** Prices that are set for what no definition asks for: a name that was misspelled. */
+/** Reports prices of datasets that no definition requests: the name is probably misspelled. */
 const checkPrices = (apis: ApiSettings, { sources }: SourceFolders, definitions: readonly Definition[], notes: Notes): void => {
   for (const { of, definitions: asking } of accountsOf(definitions)) {
     if (connectionOf(apis, of) === null) continue
@@ -262,7 +262,7 @@ const checkTagBudgets = ({ raw }: Settings, definitions: readonly Definition[], 
       )
 }
 
-/** Without asking it: whether the service is the one that rows came from, and is not asked for examples. */
+/** Checks without a request that the service's address is the one that rows came from, and that no example values go to a real service. */
 const checkOrigins = async (database: Database | null, apis: ApiSettings, definitions: readonly Definition[], notes: Notes) => {
   const isMigrated = database !== null && (await migrationState(database, { folders: [] })).applied.length > 0
   for (const { of, definitions: asking } of accountsOf(definitions)) {
@@ -302,7 +302,7 @@ const checkServices = async (
   }
 }
 
-/** Without a database: what the files say. @returns the model as far as it is right */
+/** Checks semantic files without a database. @returns the valid part of the model */
 const checkSemanticFiles = async (folders: readonly string[], notes: Notes): Promise<SemanticModel> => {
   const { model, problems, files } = await readSemantics(folders)
   for (const own of folders) await noteUnread(notes, 'semantic', own, /\.ya?ml$/)
@@ -311,7 +311,7 @@ const checkSemanticFiles = async (folders: readonly string[], notes: Notes): Pro
   return model
 }
 
-/** Against the views of a migrated warehouse. Changes nothing. */
+/** Checks semantic files against the views of a migrated warehouse. Changes nothing. */
 const checkSemanticColumns = async (db: Db, { subjects }: SemanticModel, notes: Notes): Promise<void> => {
   let good = 0
   for (const subject of subjects.values()) {

@@ -1,5 +1,5 @@
-// How a command opens the runtime: settings from the environment, pipelines from --pipelines, progress on standard error. What it reads of its options: numbers, months
-// and slices. And in which time zone people read times: that of the schedules.
+// Opens the runtime of a command: settings from the environment, pipelines from --pipelines, progress on standard error. Also reads options (numbers, months,
+// slices), and finds the time zone for people: that of the schedules.
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { userInfo } from 'node:os'
@@ -25,14 +25,14 @@ export const settingsOf = ({ environment, folder }: Invocation): Settings => rea
 export const pipelinesFolder = ({ options, folder }: Invocation): string =>
   resolve(folder, String(options['pipelines'] ?? 'pipelines'))
 
-/** What the command needs of a runtime; what it does not need is not opened. */
+/** The parts of a runtime that the command needs; other parts are not opened. */
 interface RuntimeCall {
   readonly pipelines?: readonly string[]
   readonly callsService: boolean
   /** Whether the command lands or reads answers. */
   readonly usesLanding: boolean
   readonly settings?: Settings
-  /** Whether only a person ends it: what its runs do is told by lines, not by a bar. */
+  /** Whether the command runs until a person stops it: then progress is shown as lines, not as a bar. */
   readonly isLasting?: boolean
 }
 
@@ -56,7 +56,7 @@ export const withRuntime = async <T>(
       progress,
       log: createLog(settings.raw['MILLRACE_LOG_LEVEL'], output.log),
       consent: { resubmitUncertain: invocation.options['resubmitUncertain'] === true, approvedBy: null },
-      // Not in order: what it holds in memory is of a ledger that is no more.
+      // No orderly end: its state in memory belongs to a ledger that no longer exists.
       onLost: ({ code, message }) => {
         output.event({ event: 'error', code, message })
         output.note(`millrace: ${message} [${code}]`)
@@ -74,7 +74,7 @@ export const withRuntime = async <T>(
   }
 }
 
-/** A folder that was named and is not there is a slip; a machine that only reads needs none. Throws USAGE. */
+/** Throws USAGE where --pipelines names a folder that does not exist. Without the option none is needed: a machine that only reads has none. */
 const assertNamedFolder = (invocation: Invocation): void => {
   const folder = pipelinesFolder(invocation)
   if (folder === resolve(invocation.folder, 'pipelines') || existsSync(folder)) return
@@ -83,11 +83,11 @@ const assertNamedFolder = (invocation: Invocation): void => {
   )
 }
 
-/** For commands that only ask or tell the ledger: no definitions, no service. */
+/** For commands that only use the ledger: no definitions, no service. */
 export const withDatabase = async <T>(invocation: Invocation, work: (database: Database) => Promise<T>): Promise<T> => {
   assertNamedFolder(invocation)
   const { databaseUrl, home } = settingsOf(invocation)
-  // What writes is refused by a standby itself.
+  // `readsOnly` accepts a standby; the standby itself refuses commands that write.
   const database = await openDatabase({ databaseUrl, home, maxConnections: 2, mustExist: true, readsOnly: true })
   try {
     await assertMigrated(database, { folders: [], allowUnknown: true })
@@ -97,7 +97,7 @@ export const withDatabase = async <T>(invocation: Invocation, work: (database: D
   }
 }
 
-/** Throws USAGE naming those that neither the ledger nor a definition knows. Definitions are read only where the ledger does not know one. */
+/** Throws USAGE naming pipelines that neither the ledger nor a definition knows. Reads definitions only where the ledger lacks one. */
 export const assertKnownPipelines = async (db: Db, invocation: Invocation, pipelines: readonly string[]): Promise<void> => {
   if (pipelines.length === 0) return
   const known = await db.selectFrom('etl.pipelines').select('pipeline').distinct().execute()
@@ -106,7 +106,7 @@ export const assertKnownPipelines = async (db: Db, invocation: Invocation, pipel
   await openDefinitions(pipelinesFolder(invocation), others)
 }
 
-/** Who types, for the record. */
+/** The person at the keyboard, for the ledger. */
 export const personWith = (what: string): string => {
   try {
     return `${userInfo().username}, ${what}`
@@ -116,10 +116,10 @@ export const personWith = (what: string): string => {
   }
 }
 
-/** What a command ends with that only an interruption ends. */
+/** Exit code of a command that only an interruption ends. */
 export const interruptedCode = 130
 
-/** Resolves at the first SIGINT, SIGTERM or SIGHUP, or when the output lost its reader. */
+/** Resolves at the first SIGINT, SIGTERM or SIGHUP, or when the reader of the output has closed it. */
 export const untilInterrupted = async ({ signal }: Invocation): Promise<void> => {
   if (!signal.aborted) await once(signal, 'abort')
 }
@@ -136,7 +136,7 @@ export const definitionTexts = (folder: string): readonly string[] =>
 
 const schedule = /^schedule:.*(?:\n[ \t]+.*)*/m
 
-/** The zone that every schedule names, else UTC. Commands that read the ledger alone start in a third of a second, hence no definition is compiled for it. */
+/** The zone that all schedules share, else UTC. Compiles no definition, because commands that only read the ledger start in a third of a second. */
 const zoneOf = (folder: string): string => {
   const zones = new Set(
     definitionTexts(folder)
@@ -149,17 +149,17 @@ const zoneOf = (folder: string): string => {
 
 export type Times = ReturnType<typeof timesOf>
 
-/** Shows moments as minutes of one zone: that of the folder of pipelines, UTC where there is none. */
+/** Shows times to the minute in the zone of the pipelines' schedules, else in UTC. */
 export const timesOf = (invocation: Invocation) => {
   const zone = zoneOf(pipelinesFolder(invocation))
   return {
     at: (moment: string | null): string => (moment === null ? '-' : timeIn(Date.parse(moment), zone)),
-    /** Below what has times in it. */
+    /** Call after output with times. */
     sayZone: (output: Output): void => output.line(`Times: ${zone}.`),
   }
 }
 
-/** Hands a command over to what its first argument names: one of the words of its usage, to which commander holds it. */
+/** A handler that passes on to the action in the first argument; commander accepts only the words of the usage. */
 export const byAction =
   (actions: Readonly<Record<string, (invocation: Invocation, rest: readonly string[]) => Promise<number>>>): Handler =>
   async (invocation) => {

@@ -1,8 +1,8 @@
-// What a command is: its words for `--help`, its options, and the file that does the work.
+// The description of a command: texts for `--help`, options, and the file that does the work.
 import type { Command } from 'commander'
 import type { Output } from './output.ts'
 
-/** What a command is started with. Options are commander's, by camel-case name. */
+/** The input of a command. Options come from commander, by camel-case name. */
 export interface Invocation {
   readonly args: readonly string[]
   readonly options: Readonly<Record<string, unknown>>
@@ -12,7 +12,7 @@ export interface Invocation {
   readonly folder: string
   /** Aborts at the first SIGINT, SIGTERM or SIGHUP. */
   readonly signal: AbortSignal
-  /** Every command there is, for documents; and the command line that is made of them, for what completes it. */
+  /** All commands, for documents; and commander's program made from them, for completion. */
   readonly commands: readonly CommandSpec[]
   readonly program: Command
 }
@@ -24,9 +24,9 @@ export interface OptionSpec {
   readonly flags: string
   readonly description: string
   readonly fallback?: string | undefined
-  /** What it may be; left out: anything. */
+  /** Allowed values. Default: any. */
   readonly values?: readonly string[] | undefined
-  /** What stands between the values where it is given again; left out: the last one counts. */
+  /** Joins the values of a repeated option. Default: the last value counts. */
   readonly separator?: string | undefined
 }
 
@@ -34,7 +34,7 @@ export interface CommandSpec {
   /** Name and arguments as commander reads them: `backfill <pipeline...>`; `<list|show>` is one of these words. */
   readonly usage: string
   readonly description: string
-  /** Beside those that every command has. */
+  /** Options beside those of every command. */
   readonly options?: readonly OptionSpec[]
   readonly examples: readonly string[]
   load(): Promise<Handler>
@@ -44,7 +44,7 @@ export const option = (flags: string, description: string, fallback?: string, va
   ...{ flags, description, fallback, values },
 })
 
-/** Where the servers of the command line listen unless told otherwise; their help says the same. */
+/** Default ports of the page and of MCP over HTTP; the help texts say the same. */
 export const [pagePort, mcpPort] = [7433, 7434]
 
 export const sharedOptions: readonly OptionSpec[] = [

@@ -1,12 +1,12 @@
-// `millrace completion SHELL`: the script that has bash, zsh or fish ask this program for what may come next, and the answers to that: commands, their
-// options, the values of these, names of pipelines.
+// `millrace completion SHELL`: the script by which bash, zsh or fish asks this program for candidates, and the candidates: commands, options, their
+// values, names of pipelines.
 import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
 import { shipped } from '../core/shipped.ts'
 import { definitionTexts, pipelinesFolder } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 
-/** Without words it prints the script, with words what may stand where the last of them is. */
+/** Without words prints the script; with words prints the candidates for the last of them. */
 export const completion: Handler = async (invocation) => {
   const { output, args, program } = invocation
   const [name = '', ...words] = args
@@ -25,7 +25,7 @@ export const completion: Handler = async (invocation) => {
   return 0
 }
 
-/** By the line that names each; a definition that is wrong otherwise still has its name. */
+/** Reads only the line with the name, so that also an invalid definition has its name completed. */
 const pipelineNames = (invocation: Invocation, words: readonly string[]): readonly string[] => {
   const named = words[words.indexOf('--pipelines') + 1]
   const options = words.includes('--pipelines') ? { pipelines: named } : {}
@@ -33,10 +33,10 @@ const pipelineNames = (invocation: Invocation, words: readonly string[]): readon
   return [...new Set(definitionTexts(folder).flatMap((text) => /^pipeline:\s*["']?(\w+)/m.exec(text)?.[1] ?? []))].sort()
 }
 
-/** The first sentence: a line of a menu has no room for more. */
+/** The first sentence, which fits into a line of a menu. */
 const short = (about: string): string => about.split(/[;:.]/)[0] ?? ''
 
-/** How each shell takes a candidate; its script is in templates/completion. */
+/** The form of a candidate for each shell; the scripts are in templates/completion. */
 const shown: Readonly<Record<string, (candidate: Candidate) => string>> = {
   bash: ({ text }) => text,
   zsh: ({ text, about }) => `${text.replaceAll(':', '\\:')}:${short(about)}`,
@@ -52,9 +52,9 @@ const help = new Option('--help', 'what the command takes')
 const plain = (texts: readonly string[] = [], about = ''): readonly Candidate[] => texts.map((text) => ({ text, about }))
 
 /**
- * Empty where anything may stand, a file for instance.
- * @param words after `millrace`, the last one as far as it is typed
- * @param pipelines names of the definitions; asked for only where one may stand
+ * Candidates for the last word; empty where any text is allowed, for example a file.
+ * @param words after `millrace`; the last one may be incomplete
+ * @param pipelines names of the definitions; called only where one is allowed
  */
 export const completeWords = (program: Command, words: readonly string[], pipelines: () => readonly string[]) => {
   const current = words.at(-1) ?? ''
@@ -67,7 +67,7 @@ export const completeWords = (program: Command, words: readonly string[], pipeli
   const asking = optionOf(words.at(-2))
   if (asking?.required === true) return fits(plain(asking.argChoices))
   if (current.startsWith('-')) return fits(options.map(({ long, description }) => ({ text: long ?? '', about: description })))
-  // What belongs to an option is no argument.
+  // The value of an option is no argument.
   const given = words.slice(1, -1).filter((word, at) => !word.startsWith('-') && optionOf(words[at])?.required !== true)
   const known = command.registeredArguments
   const argument = known[given.length] ?? known.findLast(({ variadic }) => variadic)

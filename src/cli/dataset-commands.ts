@@ -1,5 +1,5 @@
-// `millrace new dataset NAME` and `millrace new migration NAME`; `millrace test [pipeline…]`: definitions over the recorded answers beside them, without a request and
-// without a database; `millrace record UNIT` cuts one small from the landing of what a unit holds.
+// `millrace new dataset NAME` and `millrace new migration NAME`; `millrace test [pipeline…]`: tests definitions with the recorded answers beside them, without
+// requests and without a database; `millrace record UNIT`: makes a small recorded answer from a unit's landing.
 import { existsSync, readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
@@ -39,7 +39,7 @@ const writeDataset = async (invocation: Invocation, name: string): Promise<numbe
     source.openFields === true && options['offline'] !== true ? await describedAs(invocation, source, table) : null
   const definition = await newDataset({ name, source, folder, table, described })
   const isFilled = !readFileSync(definition, 'utf8').includes(placeholder)
-  // Nothing is left to fill in: its table can be written at once.
+  // Without placeholders the migration can be written at once.
   const { file } = isFilled ? await newMigration(migrationOf(invocation, name)) : { file: null }
   const example = isFilled ? await writeExample(folder, name) : null
   const files = [definition, file, example].flatMap((one) => one ?? []).map((one) => relative(invocation.folder, one))
@@ -53,7 +53,7 @@ const writeDataset = async (invocation: Invocation, name: string): Promise<numbe
   return 0
 }
 
-/** null: its source is none of reports, or there are recorded answers already. */
+/** Writes a made-up recorded answer. null: the source sells no reports, or recorded answers exist already. */
 const writeExample = async (folder: string, name: string): Promise<string | null> => {
   const { definitions, sources } = await openDefinitions(folder, [name])
   const [definition] = definitions
@@ -64,7 +64,7 @@ const writeExample = async (folder: string, name: string): Promise<string | null
   return file
 }
 
-/** null: no service was reached, or it does not describe its datasets; why is said. Throws USAGE where it offers no such dataset, and where key or settings are wrong. */
+/** The service's description of a dataset. null: no service was reached, or it has none; prints why. Throws USAGE for an unknown dataset, and where key or settings are wrong. */
 const describedAs = async (invocation: Invocation, source: Source, table: string): Promise<DescribedDataset | null> => {
   const api = source.name.split('.')[0]
   const why = (text: string): null => {
@@ -74,7 +74,7 @@ const describedAs = async (invocation: Invocation, source: Source, table: string
     return null
   }
   const answers = await discover(invocation, 'describe').catch((error: unknown) => {
-    // A person can mend these; a file with marks in it would stop every command until somebody fills it in.
+    // A person can fix these now; a file with placeholders would stop every command until it is filled in.
     if (isEtlError(error) && (error.code === 'KEY_REFUSED' || error.code === 'CONFIGURATION'))
       throw error.with(`${error.message} Or add --offline, and fill in the columns yourself.`)
     return why(messageOf(error))
@@ -111,7 +111,7 @@ const writeMigration = async (invocation: Invocation, name: string): Promise<num
   return 0
 }
 
-/** Beside the definition. */
+/** The file of recorded answers, beside the definition. */
 const recordedFile = (folder: string, pipeline: string): string => join(folder, `${pipeline}.recorded.json`)
 
 /** Throws DEFINITION where the file is not as `millrace record` writes it. */
@@ -163,7 +163,7 @@ export const test: Handler = async (invocation) => {
   return failed > 0 && options['accept'] !== true ? 1 : 0
 }
 
-/** Asks the service for nothing. One of the same name is replaced. */
+/** Sends no request to the service. Replaces a recorded answer of the same name. */
 export const record: Handler = async (invocation) => {
   const { args, options, output } = invocation
   const unitId = wholeNumber(args[0], () => 'Write `millrace record UNIT`; the page and `millrace status` name units by number.')

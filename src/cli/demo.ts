@@ -1,4 +1,4 @@
-// `millrace demo`: the whole path on this machine, with synthetic data: sandbox, embedded PostgreSQL, three months, rows; and `millrace sandbox`, the service alone.
+// `millrace demo`: the whole pipeline on this machine with synthetic data: sandbox, embedded PostgreSQL, three months, rows; `millrace sandbox`: the service alone.
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { sql } from 'kysely'
@@ -26,7 +26,7 @@ import type { Handler, Invocation } from './command-spec.ts'
 import { clipText, type Output } from './output.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
-/** Requests a second in the demo; the sandbox on loopback does not ask for the service's 10. */
+/** Requests a second in the demo: the sandbox has no limit, unlike the service (10). */
 const demoRequestsPerSecond = 200
 const months = 3
 
@@ -64,14 +64,14 @@ const withDefinitions = (invocation: Invocation): Invocation =>
 /** Beside the embedded warehouse of the same folder, never in it. */
 const demoHome = '.millrace/demo'
 
-/** Whatever the environment says, the demo talks to its own sandbox and its own embedded database; in another home only where that is named. */
+/** The demo always uses its own sandbox and its own embedded database; only MILLRACE_HOME may name another folder. */
 export const demoSettings = (environment: Invocation['environment'], folder: string, sandbox: OwnService): Settings => {
   const own = { ...environment, ...environmentFor(sandbox), DATABASE_URL: '', MILLRACE_LANDING: '' }
   const settings = readSettings(own, folder)
   return settings.raw['MILLRACE_HOME'] ? settings : readSettings({ ...own, MILLRACE_HOME: demoHome }, folder)
 }
 
-/** Synthetic rows must never stand beside real ones. */
+/** Throws where the warehouse has other runs: synthetic rows must never mix with real ones. */
 const refuseRealWarehouse = async (runtime: OpenRuntime): Promise<void> => {
   const runs = await foreignRuns(runtime.database.kysely, 'demo')
   if (runs === 0) return
@@ -125,7 +125,7 @@ const show = async ({ output, options }: Invocation, runtime: OpenRuntime, resul
   for (const line of nextLines(inHome(runtime.settings), keep, `${first?.pipeline ?? ''}${from}`, month)) output.line(`  ${line}`)
 }
 
-/** @param home what a command needs to find the demo's warehouse @param keep whether page and database run on already */
+/** @param home the setting that a command needs to find the demo's warehouse @param keep whether page and database keep running anyway */
 export const nextLines = (home: string, keep: boolean, pipeline: string, month: string): readonly string[] => [
   ...(keep ? [] : ['npx millrace demo --keep                 keeps the status page and the database running']),
   `${home}npx millrace status   what is loaded, month by month`,
@@ -133,7 +133,7 @@ export const nextLines = (home: string, keep: boolean, pipeline: string, month: 
   'npx millrace init ../my-warehouse         a folder for your own domains',
 ]
 
-/** What other commands need to find the demo's warehouse; nothing where the home is set already. */
+/** The setting by which other commands find the demo's warehouse; empty where MILLRACE_HOME is set. */
 const inHome = ({ home }: Settings): string => (home.endsWith(demoHome) ? `MILLRACE_HOME=${demoHome} ` : '')
 
 const printSample = (output: Output, pipeline: string, { columns, rows, total }: Sample): void => {
@@ -157,7 +157,7 @@ const keepRunning = async (invocation: Invocation, runtime: OpenRuntime, sandbox
 
 const demoRole = 'bi_demo'
 
-/** The address to connect with, as a login that reads bi and nothing else. Its password is made anew each time and guards synthetic rows on this machine. */
+/** An address for BI tools, with a login that can only read bi. Its password is new each time, and protects only synthetic rows on this machine. */
 const demoReader = async (database: Database): Promise<string> => {
   const password = randomBytes(9).toString('base64url')
   if (!(await roleExists(database.kysely, demoRole)))

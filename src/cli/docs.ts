@@ -1,4 +1,4 @@
-// `millrace docs`: every page and file that is made from the definitions, the marts and the semantic files.
+// `millrace docs`: generates all pages and files from the definitions, the marts and the semantic files.
 import { existsSync } from 'node:fs'
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
@@ -15,7 +15,7 @@ import { connectionFile, defaultConnection, supersetBundle } from '../semantic/s
 import { pipelinesFolder } from './command-runtime.ts'
 import type { CommandSpec, Handler } from './command-spec.ts'
 
-/** With `--check` exit code 1 where a file is not as the definitions say. */
+/** With `--check`, exit code 1 where a file is out of date. */
 export const docs: Handler = async (invocation) => {
   const { folder, options, output } = invocation
   const check = options['check'] === true
@@ -35,7 +35,7 @@ export const docs: Handler = async (invocation) => {
 }
 
 /**
- * `stale`: what differed from what the definitions say; `removed`: generated files of what is gone, also stale; `kept`: somebody's own, left alone.
+ * `stale`: files that were out of date; `removed`: generated files without a source any more, also stale; `kept`: files of a person, left alone.
  * @param check compares only
  */
 const write = async (documents: ReadonlyMap<string, string>, out: string, check: boolean) => {
@@ -46,7 +46,7 @@ const write = async (documents: ReadonlyMap<string, string>, out: string, check:
   for (const [file, text] of documents) {
     const old = existsSync(file) ? await readFile(file, 'utf8') : null
     if (old === text) continue
-    // One that is there without our mark is somebody's own.
+    // An existing file without our mark belongs to a person.
     if (old !== null && text.includes(assistantsMark) && !old.includes(assistantsMark)) {
       kept.push(file)
       continue
@@ -59,7 +59,7 @@ const write = async (documents: ReadonlyMap<string, string>, out: string, check:
   return { files: [...documents.keys(), ...left], stale, removed: left, kept }
 }
 
-/** Generated files of what is gone: in the folders that are made as a whole, and marked as made. */
+/** Generated files that no longer have a source: files with our mark in the folders that are generated as a whole. */
 const leftOver = async (out: string, documents: ReadonlyMap<string, string>): Promise<string[]> => {
   const left: string[] = []
   for (const folder of ['dbt', 'lightdash', 'superset-bundle']) {
@@ -74,7 +74,7 @@ const leftOver = async (out: string, documents: ReadonlyMap<string, string>): Pr
   return left.sort()
 }
 
-/** What documents and dashboards are made of. */
+/** Reads everything that documents and dashboards are made from. */
 export const readDocumented = async (pipelines: string) => {
   const { definitions } = await openDefinitions(pipelines, [])
   const marts = await loadMarts(ownFolders(pipelines, 'marts'))
@@ -83,7 +83,7 @@ export const readDocumented = async (pipelines: string) => {
   return { definitions, marts, model, dashboards, views: describedViews(definitions, marts) }
 }
 
-/** By path from the folder of documents. @param tell called with what was left out, and why */
+/** The documents, by path below the folder of documents. @param tell called with what was left out, and why */
 export const madeDocuments = (
   pipelines: string,
   { definitions, marts, model, dashboards, views }: Awaited<ReturnType<typeof readDocumented>>,

@@ -1,4 +1,4 @@
-// `millrace init FOLDER`: a repository of one's own with pipelines, settings, and what runs it every night.
+// `millrace init FOLDER`: makes a repository for a user, with pipelines, settings, and files that run it every night.
 import { existsSync, readFileSync } from 'node:fs'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
@@ -27,7 +27,7 @@ export const init: Handler = async ({ args, options, folder, output }) => {
   for (const { from, to } of files) {
     await makeFolders(dirname(to))
     const text = await readFile(from, 'utf8')
-    // Definitions name the pages of the docs where they came from; here they come with the package.
+    // Comments in definitions link to docs/; in the new repository the docs are in the package.
     if (from.startsWith(shipped('pipelines')))
       await writeFile(to, withLists(from, text.replaceAll(/(?<=^#.* )docs\//gm, 'node_modules/millrace/docs/')))
     else await writeFile(to, text.replaceAll('{{name}}', name).replaceAll('{{version}}', origin))
@@ -93,7 +93,7 @@ const ownLists = (options: Readonly<Record<string, unknown>>) => {
   }
 }
 
-/** null: the examples stay. */
+/** The option's values; null: not given, the example lists stay. */
 const valuesOf = (text: unknown, form: RegExp, wrong: (value: string) => string): readonly string[] | null => {
   if (text === undefined) return null
   const values = String(text).split(/, */)
@@ -102,21 +102,21 @@ const valuesOf = (text: unknown, form: RegExp, wrong: (value: string) => string)
   return values
 }
 
-/** The file's own heading over other lines. */
+/** The file's heading comments with other values below. */
 const withLines = (text: string, values: readonly string[]): string =>
   [...text.split('\n').filter((line) => line.startsWith('#')), ...values, ''].join('\n')
 
 const lockSchema = z.object({ packages: z.record(z.string(), z.looseObject({ resolved: z.string().optional() })) })
 
 /**
- * The version where it came from a registry; `file:…` where it came from a file, or is a checkout: no registry need have it.
- * @param folder in which the package.json will be
+ * Where npm finds this Millrace: the version if it came from a registry; `file:…` if it came from a file or is a checkout.
+ * @param folder of the new package.json
  */
 const ownOrigin = (folder: string): string => {
   const own = dirname(packageFile())
   const at = own.indexOf(`${sep}node_modules${sep}`)
   if (at < 0) return fileFrom(folder, own)
-  // The folder that has the outermost node_modules, and the path from there as npm writes it.
+  // The project that has the outermost node_modules, and the package's path in it as npm writes it.
   const [project, inside] = [own.slice(0, at), withSlashes(own.slice(at + 1))]
   const lock = join(project, 'node_modules', '.package-lock.json')
   if (!existsSync(lock)) return version
@@ -130,5 +130,5 @@ const withSlashes = (path: string): string => path.split(sep).join('/')
 
 const fileFrom = (folder: string, target: string): string => `file:${withSlashes(relative(folder, target))}`
 
-/** As a shell takes it. */
+/** Quoted for a shell where necessary. */
 const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)

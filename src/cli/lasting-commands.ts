@@ -1,5 +1,5 @@
-// The commands that last: `millrace schedule` keeps time for every pipeline that has a schedule, `millrace worker` helps every run and scheduler of the
-// warehouse; and the status page beside them, `demo --keep` and `status --serve`.
+// Commands that run until stopped: `millrace schedule` runs every pipeline with a schedule, `millrace worker` works for every run and scheduler of the
+// warehouse. Also the status page beside them, and for `demo --keep` and `status --serve`.
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { timeIn } from '../core/window.ts'
 import { noteCancel } from '../ledger/release-unit.ts'
@@ -21,7 +21,7 @@ import { reasonsOf } from '../web/foresight.ts'
 
 const shownTicks = 5
 
-/** Ends when it is stopped; runs in progress put their jobs back. */
+/** Runs until stopped; runs in progress then put their jobs back. */
 export const schedule: Handler = async (invocation) =>
   withRuntime(invocation, { callsService: true, usesLanding: true, isLasting: true, pipelines: [] }, async (runtime) => {
     const scheduled = scheduledOf(runtime.definitions)
@@ -50,7 +50,7 @@ export const schedule: Handler = async (invocation) =>
     })
   })
 
-/** Ends when it is stopped; its jobs go to others. Also where no scheduler lives people are told, and what a person allowed is bought. */
+/** Runs until stopped; then other processes take its jobs. Without a scheduler it also sends alarms and buys what a person approved. */
 export const worker: Handler = async (invocation) =>
   withRuntime(invocation, { callsService: true, usesLanding: true, isLasting: true, pipelines: [] }, async (runtime) => {
     invocation.output.note(`worker ${runtime.process.name} helps every run; Ctrl-C ends it`)
@@ -62,20 +62,20 @@ export const worker: Handler = async (invocation) =>
   })
 
 interface PageOptions {
-  /** What `--port` says; left out: MILLRACE_WEB_PORT, else 7433. */
+  /** From `--port`. Default: MILLRACE_WEB_PORT, else 7433. */
   readonly port?: string | undefined
-  /** Asked by the health endpoint, see `Scheduler.overdue`. */
+  /** For the health endpoint, see `Scheduler.overdue`. */
   readonly overdue?: WebContext['overdue']
   readonly hooks?: WebContext['hooks']
-  /** Whether a person may want to query the embedded database meanwhile, and is told how. */
+  /** Whether to say how a person can query the embedded database meanwhile. */
   readonly showsDatabase?: boolean
-  /** It reads no landings, hence replays nothing. */
+  /** The process reads no landings, so the page offers no replay. */
   readonly isReader?: boolean
 }
 
 /**
- * Beside `work`, which lasts until it is interrupted: the page, whose address is said first. A taken port ends the command only where someone chose it;
- * the default gives way to a free one.
+ * Serves the page while `work` runs, and prints its address first. A taken port ends the command only where a person chose the port; else a free port
+ * replaces the default.
  * @returns the exit code
  */
 export const withStatusPage = async (
@@ -112,7 +112,7 @@ export const withStatusPage = async (
   }
 }
 
-/** Replays that the page began: runs of this process, one a pipeline and month at a time. */
+/** Replays started from the page: runs of this process, at most one for a pipeline and month at a time. */
 const createReplays = (runtime: OpenRuntime) => {
   const stop = new AbortController()
   const atWork = new Map<string, Promise<void>>()

@@ -31,7 +31,7 @@ const usageCodes: ReadonlySet<ErrorCode> = new Set([
 export const main = async (argv: readonly string[]): Promise<void> => {
   const ending = interruption()
   let refused: Error | null = null
-  // What is still at work ends in order. `millrace … | head`: a reader that has seen enough; what is done by then has not failed.
+  // Stop in order when the reader closes the output (`millrace … | head`): that is no failure.
   for (const stream of [process.stdout, process.stderr])
     stream.on('error', (error: NodeJS.ErrnoException) => {
       // A terminal that was closed answers EIO, as a disk in trouble does.
@@ -52,7 +52,7 @@ const flush = async (): Promise<void> => {
   for (const stream of [process.stdout, process.stderr]) {
     await new Promise<void>((resolve) => (stream.writableLength === 0 ? resolve() : stream.write('', () => resolve())))
   }
-  // A write that was refused says so a moment later.
+  // The error of a refused write comes one tick later.
   await new Promise((resolve) => setImmediate(resolve))
 }
 
@@ -70,14 +70,14 @@ const runCommandLine = async (argv: readonly string[], ending: Interruption): Pr
   }
 }
 
-/** Help for a command that does not exist is refused like the command itself: commander would print the whole help. */
+/** Makes `help` of an unknown command fail like the command itself: commander would print the whole help. */
 const withCommand = (argv: readonly string[]): string[] => {
   const name = argv[0] === 'help' ? argv[1] : argv[0]
   const isOne = name === undefined || /^(-|help$)/.test(name) || commands.some(({ usage }) => usage.split(' ')[0] === name)
   return isOne ? [...argv] : [name]
 }
 
-/** Commander has written its words for people; machines get the same as an event. */
+/** Commander has already printed its message for people; with --json the same goes out as an event. */
 const usageEnded = ({ exitCode, message }: CommanderError, argv: readonly string[]): number => {
   if (exitCode === 0) return 0
   if (!argv.includes('--json')) return 2
@@ -108,7 +108,7 @@ export const buildProgram = (specs: readonly CommandSpec[], ending: Interruption
   return program
 }
 
-/** Which commands take an option that this one refused. */
+/** Names the commands that accept an option which this command refused. */
 const ownersOf = (refusal: string, specs: readonly CommandSpec[]): string => {
   const flag = /^error: unknown option '(--[a-z-]+)/.exec(refusal)?.[1]
   if (sharedOptions.some(({ flags }) => flags === flag))
@@ -154,10 +154,10 @@ const perform = async (
   const endTracing = await startTracing(process.env, version)
   try {
     const handle = await spec.load()
-    // What a stream leaves behind dies young: a nursery that grows to 32 MB only costs memory, and time in caches. Set once the
-    // modules are there, which live on and make it as large as it needs to be.
+    // Garbage of streams dies young: letting V8's young generation grow to 32 MB only costs memory and cache misses. Set after the
+    // modules are loaded: they live on, and while loading let it grow as large as it needs to be.
     setFlagsFromString('--semi-space-growth-factor=1')
-    // Buffers of several reports at once outlive the nursery; without this V8 lets them lie until they are a multiple of what is in use.
+    // Buffers of parallel reports outlive the young generation; without this V8 collects them only at a multiple of the memory in use.
     setFlagsFromString('--heap-growing-percent=40')
     const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal, commands, program }
     const code = await stopsWith(signal, () => handle(invocation))
@@ -171,14 +171,14 @@ const perform = async (
     const error = isDatabaseError(thrown) ? databaseError(thrown, 'ended the command') : diskError(thrown)
     return await endsWithError(error, nameOf(spec, args), output)
   } finally {
-    // A collector that is away must not change how the command ended.
+    // An unreachable collector must not change the result of the command.
     await endTracing().catch((error: unknown) =>
       process.stderr.write(`${redact(`millrace: traces were not sent: ${messageOf(error)}`)}\n`),
     )
   }
 }
 
-/** The last line of a command that was stopped before it could sum up what it did, or that lasts until then. @param isAsked a person did; else the output has no reader */
+/** Prints the last line of a command that was stopped before its summary, or that runs until stopped. @param isAsked a person stopped it; else the output has no reader */
 const sumUpStopped = async (spec: CommandSpec, args: readonly string[], output: Output, isAsked: boolean) => {
   if (output.isSummedUp()) return
   if (!output.json) return isAsked ? output.note('millrace: stopped.') : undefined
@@ -186,13 +186,13 @@ const sumUpStopped = async (spec: CommandSpec, args: readonly string[], output: 
   output.event(stoppedEvent(nameOf(spec, args)))
 }
 
-/** `reports list`, `run`: as a summary names it. */
+/** The command's name in a summary: `reports list`, `run`. */
 const nameOf = ({ usage }: CommandSpec, [action]: readonly string[]): string => {
   const [name = ''] = usage.split(' ')
   return usage.includes('|') ? `${name} ${action}` : name
 }
 
-/** Says the error, and for machines a summary as the last line; where something may have been done, without counts. @returns the exit code */
+/** Prints the error and, with --json, a summary as the last line: counts are 0, or left out where something may have been done. @returns the exit code */
 const endsWithError = async (error: unknown, command: string, output: Output): Promise<number> => {
   const code = report(error, output)
   if (!usageCodes.has(code)) {
@@ -217,25 +217,25 @@ const report = (error: unknown, output: Output): ErrorCode => {
   return code
 }
 
-/** An orderly end has so long, whatever hangs: a database, the disk, or who reads the output. What is left is found again as after a kill. */
+/** Time limit for an orderly end, whatever hangs: the database, the disk, or the reader of the output. The rest is recovered as after a kill. */
 const endsWithinMs = 15_000
 
-/** By the signal itself: `process.exit` waits for threads, and one that is stuck in a sync of the disk never comes back. */
+/** Ends by the signal itself: `process.exit` waits for threads, and a thread that is stuck in an fsync never returns. */
 const endAtOnce = (): void => {
   restoreScreen()
   process.removeAllListeners('SIGINT')
   process.kill(process.pid, 'SIGINT')
-  // The first process of a container outlives its own signal.
+  // The first process of a container (pid 1) ignores its own signal.
   setTimeout(() => process.exit(130), 200)
 }
 
-/** One key press reaches a process twice where npm or our launcher hands on what the terminal sent to all; a person takes longer. */
+/** One Ctrl-C can arrive twice, from the terminal and forwarded by npm or our launcher. A second one of a person takes longer. */
 const sameSignalMs = 500
 
 interface Interruption {
   readonly signal: AbortSignal
   readonly isSignalled: () => boolean
-  /** Asks for an orderly end without a word: the output has no reader. */
+  /** Asks for an orderly end without a message: the output has no reader. */
   readonly stop: () => void
 }
 
@@ -282,7 +282,7 @@ const tracesAsked = (environment: Environment): boolean => {
   return Boolean(environment['OTEL_EXPORTER_OTLP_ENDPOINT'] || environment['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'])
 }
 
-/** Resolves to what sends the last spans and ends tracing; does nothing where traces are not asked for. */
+/** Resolves to a function that sends the last spans and ends tracing; it does nothing where traces are off. */
 const startTracing = async (environment: Environment, version: string): Promise<() => Promise<void>> => {
   if (!tracesAsked(environment)) return async () => undefined
   const load = async () => {
@@ -336,7 +336,7 @@ const loadTracing = () =>
     import('@opentelemetry/resources'),
   ])
 
-/** A cluster sets these variables for everything that runs in it: a command goes on without traces, and says so. */
+/** A cluster may set these variables for all its programs: without the packages a command runs without traces, and says so. */
 const leftOut = (error: unknown): null => {
   if (!isEtlError(error)) throw error
   process.stderr.write(`millrace: no traces are sent. ${error.message}\n`)

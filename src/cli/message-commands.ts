@@ -1,5 +1,5 @@
-// `millrace notify test|list`: whether messages of ours arrive, and what is wrong now. `millrace webhooks subscribe|test|remove`: the service tells a running
-// `schedule` when it has released data.
+// `millrace notify test|list`: tests receivers, lists open alarms. `millrace webhooks subscribe|test|remove`: webhooks by which the service tells a running
+// `schedule` that it has released data.
 import { docPage } from '../core/shipped.ts'
 import { settingError, usageError } from '../core/errors.ts'
 import type { ReleasedData } from '../core/release-month.ts'
@@ -89,7 +89,7 @@ const subscribers = ({ options, signal }: Invocation, runtime: OpenRuntime) => {
   return found
 }
 
-/** The address is a secret: what is shown of it ends where that begins. */
+/** The webhook's address. Its last part is a secret, so only the part before is shown. */
 const addressOf = ({ hooks }: OpenRuntime, { of, api }: Subscriber) => {
   const address = hooks?.releaseAddress(of.source, of.account) ?? null
   if (address === null)
@@ -104,7 +104,7 @@ const addressOf = ({ hooks }: OpenRuntime, { of, api }: Subscriber) => {
 }
 
 const elsewhere = 'a server answered, but not `millrace schedule` of this warehouse'
-/** The service may send its message a moment after it has answered. Milliseconds between looks, and how many there are. */
+/** The service may send the webhook a moment after its reply. Milliseconds between two checks, and their number. */
 const [betweenLooksMs, looks] = [250, 20]
 
 const hasArrived = async ({ database, clock }: OpenRuntime, account: string, before: string | null): Promise<boolean> => {

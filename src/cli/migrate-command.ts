@@ -1,4 +1,4 @@
-// `millrace migrate`: migrations, then the bi views of every definition. `millrace roles`: the SQL that parts owner, loader and reader of the warehouse.
+// `millrace migrate`: migrations, then the bi views of every definition. `millrace roles`: SQL for separate owner, loader and reader roles.
 import { counted, formatNumber } from '../core/counted.ts'
 import { usageError } from '../core/errors.ts'
 import { rolesSql } from '../db/role-statements.ts'
@@ -74,7 +74,7 @@ const printChanges = (output: Output, result: MigrateResult, dryRun: boolean): v
   )
 }
 
-/** Beyond a line of names, how many: the data dictionary has them all. */
+/** The first names and the number of the others; the data dictionary lists all. */
 const named = (names: readonly string[]): string => {
   const [shown, rest] = [names.slice(0, mostNames), names.length - mostNames]
   return rest <= 0 ? shown.join(', ') : `${shown.join(', ')} and ${formatNumber(rest)} more`

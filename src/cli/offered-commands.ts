@@ -1,5 +1,5 @@
-// What a service offers this key: `millrace describe`, its datasets; `millrace capabilities`, values and dates; `millrace quota`, the credits left, and what was spent, is
-// reserved and will be spent here, by account, pipeline, tag and value.
+// What a service offers this key: `millrace describe`: datasets; `millrace capabilities`: values and dates; `millrace quota`: credits left, and credits spent,
+// reserved and forecast here, by account, pipeline, tag and value.
 import { existsSync } from 'node:fs'
 import { counted, formatNumber, sum, sums } from '../core/counted.ts'
 import { type EtlError, usageError } from '../core/errors.ts'
@@ -56,7 +56,7 @@ export const capabilities: Handler = async (invocation) => {
   })
 }
 
-/** Shows what each API says, under its name where there are several. `show` prints one and returns what the summary says of it. */
+/** Prints each API's answer, under its name where there are several. `show` prints one answer and returns its part of the summary. */
 const showAnswers = <T>(
   { output }: Invocation,
   { command, what }: { readonly command: string; readonly what: string },
@@ -71,14 +71,14 @@ const showAnswers = <T>(
     const name = answers.length > 1 ? { api } : {}
     if (answers.length > 1) output.line(`${api}:`)
     const offered = said !== null
-    // Absence is no failure: not every version of a service has the endpoint.
+    // A missing endpoint is no failure: some versions of the service lack it.
     if (!offered) output.line(`The service does not tell ${what} (no such endpoint). Nothing depends on it.`)
     output.summary(command, { ...name, offered, ...(offered ? show(said, output) : {}) })
   }
   return 0
 }
 
-/** The ledger is asked also where the service cannot be: what it was asked in vain is said beside its figures. */
+/** Shows the ledger's figures also where the service cannot be reached; the service's error is shown beside them. */
 export const quota: Handler = async (invocation) => {
   const { output } = invocation
   return withDatabase(invocation, async (database) => {
@@ -124,16 +124,16 @@ const quotaOf = async (database: Database, invocation: Invocation) => {
     month,
     spending,
     tags: spendingByTag(spending),
-    // Of this month alone.
+    // Forecasts exist only for the present month.
     forecasts: month === present ? await forecasts(db, nowMs, await pricesHere(database, invocation)) : [],
     unwanted: await unwantedSpending(db, first),
     meters: (await meterMonths(db, first)).filter((one) => one.month === month),
-    // By the values of `--by`; null: it was not asked for.
+    // By the values of `--by`; null: the option is not given.
     values: by === null ? null : await spendingByValue(db, first, by, spending),
   }
 }
 
-/** A definition that is wrong has no price; `check` says what is wrong with it. */
+/** Prices of the valid definitions; `check` reports the others. */
 const pricesHere = async (database: Database, invocation: Invocation) => {
   const folder = pipelinesFolder(invocation)
   const { sources, apis } = await sourceFolders(folder)
@@ -151,7 +151,7 @@ const quotaEvents = (output: Output, { month, spending, tags, forecasts: foretol
   for (const one of values ?? []) output.event({ event: 'value', month, ...one })
 }
 
-/** Of the month. What the service charged beyond what is on record is part of no pipeline. */
+/** Totals of the month. Credits charged beyond the recorded ones belong to no pipeline. */
 const totals = ({ spending, forecasts: foretold, unwanted, meters }: QuotaOf) => ({
   ...sums(spending, 'used', 'reserved'),
   ...forecastOf(foretold),
@@ -166,7 +166,7 @@ const forecastOf = (foretold: readonly Forecast[]) => {
   return { forecast: isKnown ? end.low : null, forecast_range: isKnown ? null : end }
 }
 
-/** A number where every price is known. */
+/** The forecast as a number where every price is known, else as a range in words. */
 const endCell = (foretold: readonly Forecast[]): number | string | null =>
   forecastOf(foretold).forecast ?? endWords(foretold, formatNumber)
 
@@ -199,11 +199,11 @@ const printPipelines = (output: Output, quota: QuotaOf): void => {
     (one: Pick<Spending, 'pipeline' | 'account'>) =>
     (other: Pick<Spending, 'pipeline' | 'account'>): boolean =>
       other.pipeline === one.pipeline && other.account === one.account
-  // Part of the sum, and so a row: what is still bought for a pipeline that spent nothing yet.
+  // Pipelines that have spent nothing yet but have a forecast need a row, too, since the total includes them.
   const unspent = forecasts.filter((one) => !spending.some(isSame(one)) && (endOf([one])?.high ?? 0) > 0)
   const nothing = { tags: {}, reports: 0, requests: 0, used: 0, reserved: 0 }
   const rows = [
-    // What a pipeline spent with other tags before is another row, the forecast is of all.
+    // A pipeline has a row for each set of tags; its forecast covers all of them and is shown in the first.
     ...spending.map((one) => ({
       ...one,
       end: spending.find(isSame(one)) === one ? endCell(forecasts.filter(isSame(one))) : '',

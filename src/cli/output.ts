@@ -1,5 +1,5 @@
-// What a command prints: lines for people or one JSON object a line for machines, everything through the redactor. Tables in columns aligned by what they fill on
-// the screen, in blocks where the terminal is narrower; colours only where it takes them.
+// The output of a command: lines for people or one JSON object a line for machines, all through the redactor. Tables are aligned by display width, and split
+// into blocks where the terminal is narrower; colours only where the terminal supports them.
 import { sep } from 'node:path'
 import { stripVTControlCharacters, styleText } from 'node:util'
 import stringWidth from 'string-width'
@@ -7,13 +7,13 @@ import { formatNumber } from '../core/counted.ts'
 import { isRecord, jsonOrNull } from '../core/json.ts'
 import { redact } from '../core/redact.ts'
 
-/** Where a command says things: results on standard output, progress on standard error. */
+/** The output of a command: results on standard output, progress on standard error. */
 export type Output = ReturnType<typeof createOutput>
 
-/** By the heads of the columns, what each shows of a row; null is a dash. */
+/** By column heading, the content of a row's cell; null is shown as a dash. */
 type Columns<Row> = Readonly<Record<string, (row: Row) => Cell>>
 
-/** Columns that are called as the fields they show. */
+/** Columns named after the fields that they show. */
 export const fields = <Name extends string>(...names: readonly Name[]) =>
   Object.fromEntries(names.map((name) => [name, (row: Readonly<Record<Name, Cell>>) => row[name]])) as {
     readonly [Of in Name]: (row: { readonly [Field in Of]: Cell }) => Cell
@@ -25,17 +25,17 @@ const shown = (cell: Cell): string => (typeof cell === 'number' ? formatNumber(c
 
 let hasBar = false
 
-/** What is written while a progress bar is on the screen takes its line; the bar draws itself anew below. */
+/** Tells that a progress bar is on the screen: output then replaces its line, and the bar is drawn again below. */
 export const barIsDrawn = (isDrawn: boolean): void => {
   hasBar = isDrawn
 }
 
-/** Before anything else is written to a terminal. */
+/** Removes the bar's line. Call before writing anything else to the terminal. */
 export const clearBar = (): void => {
   if (hasBar) process.stderr.write('\r\u001b[2K')
 }
 
-/** Where a process ends in the midst of a bar: the cursor and the wrapping of lines, which a bar takes away. */
+/** Restores the cursor and line wrapping, which a bar switches off. Call when a process ends while a bar is shown. */
 export const restoreScreen = (): void => {
   if (hasBar) process.stderr.write('\r\u001b[2K\u001b[?7h\u001b[?25h')
 }
@@ -56,7 +56,7 @@ export const createOutput = (json: boolean) => {
   let summedUp = false
   /** A line for people on standard output, broken at words where the terminal is narrower; nothing with `--json`. */
   const line = (text = ''): void => {
-    // What has lines of its own is a script or SQL, in which every break means something.
+    // A text with line breaks is a script or SQL: wrapping would change it.
     const columns = text.includes('\n') ? null : columnsOf(process.stdout)
     if (json) return
     clearBar()
@@ -82,12 +82,12 @@ export const createOutput = (json: boolean) => {
       clearBar()
       process.stderr.write(`${redact(wrapText(nearPaths(text), columnsOf(process.stderr)))}\n`)
     },
-    /** A line of the log: JSON for machines, its words for a person at a terminal. */
+    /** A line of the log: JSON for machines, plain words for a person at a terminal. */
     log: (text: string): void => {
       clearBar()
       process.stderr.write(json || !process.stderr.isTTY ? text : `${wrapText(logWords(text), columnsOf(process.stderr))}\n`)
     },
-    /** A table below an empty line; nothing where there are no rows. */
+    /** An empty line and a table; nothing without rows. */
     optionalTable: <Row>(rows: readonly Row[], columns: Columns<Row>): void => {
       if (rows.length === 0) return
       line()
@@ -115,9 +115,9 @@ const isNumeric = (cell: string): boolean => /^-?[\d.,]+%?$/.test(stripVTControl
 const gap = 2
 
 /**
- * Lines of a table; a column whose cells are all numbers is set to the right. One that is wider than `columns` is shown in several blocks, each of
- * which begins with the first column.
- * @param columns of the terminal; null: there is none, and a line may have any length
+ * Lines of a table; a column of numbers is aligned to the right. A table wider than `columns` is split into blocks that each begin with the first
+ * column.
+ * @param columns of the terminal; null: no terminal, lines may have any length
  */
 export const layOut = (head: readonly string[], rows: readonly (readonly string[])[], columns: number | null = null) => {
   const widths = head.map((title, column) =>
@@ -143,7 +143,7 @@ const padded = (cell: string, width: number, isRight: boolean): string => {
   return isRight ? `${room}${text}` : `${text}${room}`
 }
 
-/** Numbers of the columns that stand side by side. */
+/** Blocks of a table: the indexes of the columns that fit side by side. */
 const blocksOf = (widths: readonly number[], columns: number | null): readonly (readonly number[])[] => {
   const all = widths.map((_, column) => column)
   if (columns === null) return [all]
@@ -164,21 +164,21 @@ const blocksOf = (widths: readonly number[], columns: number | null): readonly (
   return blocks.length === 0 ? [all] : blocks
 }
 
-/** Colours of meaning: green is done, yellow waits for somebody, red failed, dim is less important. */
+/** Colours by meaning: green is done, yellow waits for a person, red failed, dim is less important. */
 type Tone = 'green' | 'yellow' | 'red' | 'dim' | 'bold'
 
 /** @param stream the text goes to: NO_COLOR, FORCE_COLOR and pipes are respected */
 export const paint = (tone: Tone, text: string, stream: NodeJS.WriteStream = process.stdout): string =>
   text === '' ? text : styleText(tone, text, { stream })
 
-/** `painted` for a state of a unit, a run or a finding. */
+/** The colour for a state of a unit, a run or a finding. */
 export const stateTone = (state: string): Tone => {
   if (/^(?:failed|error|cancelled)$/.test(state)) return 'red'
   if (/^(?:held|warning|interrupted|waiting)$/.test(state)) return 'yellow'
   return /^(?:done|loaded|proved)$/.test(state) ? 'green' : 'dim'
 }
 
-/** By what a reader takes for one character, which is its default. */
+/** Splits text into what a reader sees as one character (the default granularity). */
 const graphemes = new Intl.Segmenter('en')
 
 /** `text` in at most `columns`, its end cut at a whole character. */
@@ -194,7 +194,7 @@ export const clipText = (text: string, columns: number): string => {
   return `${clipped}…`
 }
 
-/** `text` with files below `folder` named from there, as a person in it would. */
+/** `text` with paths below `folder` made relative to it. */
 export const nearPaths = (text: string, folder: string = process.cwd()): string => {
   if (folder === sep) return text
   const above = `${folder}${sep}`
@@ -203,13 +203,13 @@ export const nearPaths = (text: string, folder: string = process.cwd()): string 
     .reduce((before, after) => (/(?:^|[\s'"`(])$/.test(before) ? `${before}${after}` : `${before}${above}${after}`))
 }
 
-/** Columns of a terminal; null: it is none, and lines may have any length. */
+/** Columns of a terminal; null: no terminal, lines may have any length. */
 export const columnsOf = (stream: NodeJS.WriteStream): number | null => (stream.isTTY ? stream.columns || 80 : null)
 
-/** What the lines after the first begin with: the first one's indentation, or the column of the value in `name:   value`. */
+/** The indentation of continuation lines: that of the first line, or the column of the value in `name:   value`. */
 const hangingOf = (text: string): string => ' '.repeat(stringWidth(/^ *(?:[\w ]+: {2,})?/.exec(text)?.[0] ?? ''))
 
-/** `text` broken at words, line by line. A word that is wider than a line is left whole, so that it can be copied. @param columns null: as it is */
+/** Wraps `text` at words. A word wider than a line is not broken, so that it can be copied. @param columns null: no wrapping */
 export const wrapText = (text: string, columns: number | null): string =>
   columns === null
     ? text

@@ -87,7 +87,7 @@ export const release: Handler = async (invocation) => {
   const ids = invocation.args.map((arg) =>
     wholeNumber(arg, (text) => `'${text}' is not a unit's number; \`millrace status\` lists held units.`),
   )
-  // The key is asked for only where the service must be: a held answer loads without.
+  // The key is needed only for units that must be requested again: a held answer loads without it.
   return withRuntime(invocation, { callsService: false, usesLanding: true, pipelines: [] }, async (runtime, progress) => {
     const result = await releaseUnits(runtime, ids, invocation.signal)
     if (result.run !== null) await tellAfter(runtime, result.run)
@@ -121,11 +121,11 @@ const wordsOf = ({ unit_id, unit_key, state, error_code, error_message }: UnitLi
   return `unit ${unit_id} released; ${unit_key} is ${state}${state === 'loaded' ? '' : why}`
 }
 
-/** Resolves when nothing of the run is at work any more. Whatever is wrong with definitions, or not migrated yet, a run can be stopped. */
+/** Resolves when no job of the run is in progress any more. Works also with wrong definitions or pending migrations. */
 export const cancel: Handler = async (invocation) => {
   const runId = wholeNumber(invocation.args[0], (text) => `'${text}' is not a run's number; \`millrace status\` lists the runs.`)
   return withDatabase(invocation, async (database) => {
-    // It holds no job, so it is no process to the others.
+    // Process 0: this command holds no jobs, so it does not register as a process.
     const { parked, withdrawn, state } = await cancelRun({ database, clock: systemClock, process: { processId: 0 } }, runId)
     const { output } = invocation
     output.summary('cancel', { run_id: runId, state, units_parked: parked, withdrawn })
@@ -141,7 +141,7 @@ export const cancel: Handler = async (invocation) => {
 
 type ReleaseResult = Awaited<ReturnType<typeof releaseUnits>>
 
-/** `units` in the order they were named; `run` null: none of them was held. Throws USAGE, and releases none, where the ledger does not know one of the units; CONFIGURATION where the service must be asked and the key is missing. */
+/** `units` in the order of the command line; `run` null: none was held. Throws, without releasing any unit: USAGE where the ledger does not know a unit; CONFIGURATION where a unit must be requested again and the key is missing. */
 const releaseUnits = async (runtime: Runtime, unitIds: readonly number[], signal: AbortSignal) => {
   const { kysely } = runtime.database
   const unknown = await unknownUnits(kysely, unitIds)
@@ -165,7 +165,7 @@ const releaseUnits = async (runtime: Runtime, unitIds: readonly number[], signal
   return { units, run }
 }
 
-/** Nothing is let go that would then fail for want of a key. */
+/** Throws CONFIGURATION before any unit is released that would then fail without a key. */
 const assertReachable = (runtime: Runtime, held: readonly Releasable[]): void => {
   const asking = new Set(held.filter(({ asksService }) => asksService).map(({ pipeline }) => pipeline))
   for (const definition of runtime.definitions) if (asking.has(definition.pipeline)) runtime.service(definition)

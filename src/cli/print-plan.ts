@@ -1,4 +1,4 @@
-// The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
+// The plan on one screen: what would be requested and why, what it costs, what needs approval; or in full, as events.
 import { aboutCredits, counted, formatNumber, sum, sums } from '../core/counted.ts'
 import { exact } from '../core/learned-price.ts'
 import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
@@ -13,7 +13,7 @@ export const printPlan = (output: Output, command: string, preview: Preview): vo
 }
 
 const width = 80
-/** Rows of reasons that a screen has room for beside the other lines. */
+/** Most rows of reasons that fit on a screen beside the other lines. */
 const mostRows = 12
 
 const planLines = (preview: Preview): string[] => [
@@ -36,7 +36,7 @@ const tableLines = ({ jobs, pipelines }: Preview): string[] => {
   return [head, ...atMost(mostRows, lines, (left) => `and ${left} more; --json has all.`)]
 }
 
-/** The last line says how many are left out. */
+/** The first lines; the last one says how many are left out. */
 const atMost = (most: number, lines: readonly string[], more: (left: number) => string): readonly string[] =>
   lines.length > most ? [...lines.slice(0, most - 1), more(lines.length - most + 1)] : lines
 
@@ -55,14 +55,14 @@ const cells = (first: string, rest: readonly string[]): string =>
 
 const head = cells('', ['units', 'reports', 'requests', 'credits'])
 
-/** A mark stands behind what waits for a word. */
+/** A star marks what needs approval. */
 const tableRow = (first: string, { units, reports, requests, credits, held }: Figures): string =>
   cells(first, [formatNumber(units), count(reports), count(requests), credits === null ? '-' : formatNumber(credits)]) +
   (held ? '*' : '')
 
 const count = (value: number): string => (value === 0 ? '-' : formatNumber(value))
 
-/** At most three lines: what came, what left, what is asked otherwise. */
+/** At most three lines: new values, removed values, other changes of requests. */
 const changeLines = (pipelines: readonly PreviewPipeline[]): readonly string[] => {
   const all = pipelines.flatMap(({ name: pipeline, changes }) => [
     ...changes.lists.map(({ dimension, came, left, cameValues, leftValues }) =>
@@ -78,7 +78,7 @@ const changeLines = (pipelines: readonly PreviewPipeline[]): readonly string[] =
   return atMost(3, all, (left) => `and ${left} more changes; --json has all.`)
 }
 
-/** A command is shown whole, however long it is. */
+/** Months that still follow an older method. A command is never cut, however long it is. */
 const olderLines = (pipelines: readonly PreviewPipeline[]): string[] =>
   pipelines.flatMap(({ name: pipeline, older }) =>
     older.flatMap(({ startsOn, column, change, from, to, sample, all }) => [
@@ -117,7 +117,7 @@ const idleLines = (pipelines: readonly PreviewPipeline[]): string[] => {
   return [...(parts.length === 0 ? [] : [`Besides: ${parts.join(', ')}.`]), ...later]
 }
 
-/** What a person decides by: the total, what is held, the month. Also shown before a question. */
+/** The figures for a person's decision: the total, what needs approval, the month. Also shown before a question. */
 export const closingLines = (preview: Preview): string[] => {
   const { jobs, pipelines } = preview
   const now = jobs.filter(({ held }) => !held)
@@ -150,7 +150,7 @@ const creditWords = (jobs: readonly PreviewJob[]): string => {
   return jobs.some(({ quota }) => (quota ?? 0) > 0) ? `${credits} and what has no price yet` : 'price not known'
 }
 
-/** Lines of pipelines with purchases that wait. */
+/** Most lines of pipelines with purchases that need approval. */
 const mostHeld = 4
 
 const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipeline[]): string[] => {
@@ -164,14 +164,14 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
     const allowed =
       verdict === null || !Number.isFinite(verdict.allowed) ? '' : `; nightly limit ${formatNumber(Math.round(verdict.allowed))}`
     const text = `* ${name}: ${counted(units, 'unit')}, ${credits}`
-    // A figure that is cut off would be another figure.
+    // Leave the limit out rather than cut a number.
     return [{ pipeline, text: clipped(`${text}${text.length + allowed.length < width ? allowed : ''}.`) }]
   })
   if (lines.length === 0) return []
   const texts = lines.map(({ text }) => text)
   const shown = atMost(mostHeld, texts, (left) => `* and ${left} more pipelines; --json has all.`)
   const names = [...new Set(lines.map(({ pipeline }) => pipeline))].join(' ')
-  // Before a run has held it there is nothing that `approve` could allow.
+  // `approve` works only after a run has held the purchases.
   const isHere = pipelines.some(({ waiting }) => waiting.units > 0)
   const command = `* Needs approval${isHere ? '' : '; once a run holds it'}: millrace approve${names.length > 40 ? '' : ` ${names}`}`
   return [...shown, command]
@@ -196,7 +196,7 @@ const paceLines = (pipelines: readonly PreviewPipeline[]): string[] =>
         ]
   })
 
-/** The newest version of each: what is spent and forecast of a pipeline is of all of them. */
+/** The newest version of each pipeline: spending and forecast are for all its versions together. */
 const newestOf = (pipelines: readonly PreviewPipeline[]): PreviewPipeline[] =>
   pipelines.filter(
     (one) =>
@@ -219,7 +219,7 @@ const monthLines = ({ jobs, pipelines }: Preview): string[] => {
     const of = budget === null ? '' : ` of ${formatNumber(budget)}`
     const left = budget === null ? '' : `, ${formatNumber(Math.max(0, budget - after))} left`
     const known = group.filter(({ forecast }) => forecast !== null)
-    // What other pipelines of the account have spent is spent at the end of the month, too.
+    // The account's forecast includes what other pipelines have spent.
     const others = Math.max(0, spent - sum(group, 'spent'))
     const forecast = formatNumber(Math.round(sum(group, (one) => one.forecast ?? one.spent) + others))
     return [
@@ -244,7 +244,7 @@ const budgetLines = (group: readonly PreviewPipeline[], jobs: readonly PreviewJo
     })
     .slice(0, 3)
 
-/** What pages cost, or may: two lines at most. */
+/** What pages cost or may cost, at most two lines. */
 const pageLines = ({ jobs, pipelines }: Preview): string[] =>
   pipelines
     .flatMap((one) => {
@@ -262,7 +262,7 @@ const pageLines = ({ jobs, pipelines }: Preview): string[] =>
 const priceLine = ({ jobs, asked, priced, times }: Preview): string => {
   const bought = jobs.filter(({ reports }) => reports > 0)
   if (bought.length === 0) return 'Nothing was spent by planning.'
-  // Prices by the service are of reports with a price, too.
+  // Reports priced by the service have a `quota`, too: if all have one, the others are estimated.
   const isEstimated = bought.every(({ quota }) => quota !== null)
   if (priced > 0)
     return `Prices by the service${times > 1 ? `, times ${formatNumber(Number(times.toFixed(2)))} as its newest bills were,` : ''} for ${priced} of ${counted(bought.length, 'report')}${priced < bought.length ? `, the others ${isEstimated ? 'estimated' : 'not known'}` : ''}; ${counted(asked, 'free request')}, nothing spent.`
@@ -270,7 +270,7 @@ const priceLine = ({ jobs, asked, priced, times }: Preview): string => {
   return `Prices ${isKnown ? 'estimated from earlier reports' : 'not known (-): neither the service nor an earlier report tells'}; nothing was spent.`
 }
 
-/** The plan as JSON lines, its summary last, in the words of a run's summary. */
+/** The plan as JSON lines, with a summary last that has the fields of a run's summary. */
 const planEvents = (output: Output, command: string, preview: Preview): void => {
   if (!output.json) return
   const { jobs, pipelines } = preview
@@ -284,7 +284,7 @@ const planEvents = (output: Output, command: string, preview: Preview): void => 
   output.event(summaryOf(command, preview))
 }
 
-/** Credits as far as others tell; null: unknown, or every price is known. */
+/** Bounds of the credits from what other accounts paid; null: not known, or every price is known. */
 const rangeOf = (jobs: readonly PreviewJob[]): { readonly low: number; readonly high: number } | null =>
   jobs.every(({ quota }) => quota !== null) || jobs.some(({ quota, range }) => quota === null && range === null)
     ? null
@@ -313,7 +313,7 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
     requests: sum(now, 'requests'),
     reports_submitted: sum(now, 'reports'),
     quota_used: Math.ceil(exact(sum(now, 'quota'))),
-    // The price of these is unknown: they are not among the credits.
+    // Units without a known price are not in `quota_used`.
     unpriced_units: sum(unpriced, 'units'),
     quota_range: rangeOf(now),
     bytes: 0,

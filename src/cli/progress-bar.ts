@@ -9,14 +9,14 @@ import { showWaits } from '../core/waiting.ts'
 import { type Counters, createProgress, type Progress, type RunEvent } from '../run/progress.ts'
 import { barIsDrawn, clearBar, columnsOf, formatSeconds, type Output, paint, stateTone, wrapText } from './output.ts'
 
-/** Between plain lines where nothing but the counters changed. */
+/** Interval of plain lines while only the counters change. */
 const plainEveryMs = 10_000
-/** Where no unit was done since the last line. */
+/** Interval of plain lines while no unit ends. */
 const stillEveryMs = 60_000
 
-/** What a run tells of itself, as a bar on a terminal and as lines elsewhere. */
+/** Shows a run's progress, as a bar on a terminal and as lines elsewhere. */
 export interface ProgressView extends Progress {
-  /** Takes the bar away while a person is asked; it comes back afterwards. */
+  /** Hides the bar while `ask` asks a person. */
   aside<T>(ask: () => Promise<T>): Promise<T>
   stop(): void
 }
@@ -37,7 +37,7 @@ export const showProgress = (output: Output, hasBar: boolean): ProgressView => {
   }
   const aside = async <T>(ask: () => Promise<T>): Promise<T> => {
     view.hide()
-    // Where it ends the command there is nothing to show any more.
+    // No `finally`: if `ask` throws, the command ends, and no bar is needed.
     const answer = await ask()
     view.show()
     return answer
@@ -51,17 +51,17 @@ const noteOf = (event: RunEvent): string | null => {
   const isHeld = event.state === 'held' || event.held_units !== undefined
   const isLeft = event.state === 'waiting' && event.left === true
   if (event.state !== 'failed' && !isHeld && !isLeft) return null
-  // Most messages name their unit themselves.
+  // Most messages begin with their unit.
   const message = event.message ?? ''
   const about = message.startsWith(event.unit) ? message : `${event.unit}: ${message}`
   const state = isHeld ? 'held' : isLeft ? 'waiting' : 'failed'
   return `${paint(stateTone(state), state, process.stderr)} ${about} [${event.code ?? ''}]`
 }
 
-/** What is no unit's own matter: the account's plan lacks it, or the service is in trouble. */
+/** Codes that concern many units at once: the account's plan lacks the data, or the service is in trouble. */
 const sharedCodes: readonly unknown[] = ['NO_CAPABILITY', ...unansweredCodes]
 
-/** Such a cause is said once of a pipeline and run, and in the end of how many units more. Counts of tries and seconds differ from unit to unit. */
+/** Prints such a message once a pipeline and run, and at the end the number of further units. Ignores counts of tries and seconds in it. */
 const createNotes = () => {
   const more = new Map<string, { readonly pipeline: string; readonly state: string; units: number }>()
   let run = 0
@@ -97,7 +97,7 @@ const endedLine = ({ pipeline, due_at, time_zone, run_id, state, units }: Extrac
 }
 
 const barsize = 20
-/** Columns of the bar, its percentage and what separates them; the last one of a terminal stays free. */
+/** Columns of the bar, the percentage and the separator, plus one: the terminal's last column stays free. */
 const beside = barsize + ' 100% | '.length + 1
 
 const newBar = () =>
@@ -106,7 +106,7 @@ const newBar = () =>
     ...{ hideCursor: true, clearOnComplete: true, stream: process.stderr, gracefulExit: false },
   })
 
-/** @param bar null: a line now and then */
+/** @param bar null: plain lines instead */
 const createView = (line: ProgressLine, bar: cliProgress.SingleBar | null) => {
   const notes = createNotes()
   let timer: NodeJS.Timeout | undefined
@@ -117,7 +117,7 @@ const createView = (line: ProgressLine, bar: cliProgress.SingleBar | null) => {
     bar?.setTotal(Math.max(1, planned))
     bar?.update(done, { text: planned === 0 ? 'planning' : line.text((columnsOf(process.stderr) ?? 80) - beside) })
     const state = `${done}/${planned}`
-    // What stands still is said once a minute, at its end once: a scheduler is silent between its nights.
+    // Without a change: a line each minute, but only one once all units are done, so that a scheduler is silent between nights.
     const isStill = state === printed && (done === planned || performance.now() - printedAt < stillEveryMs)
     if (bar !== null || planned === 0 || isStill) return
     printed = state
@@ -162,15 +162,15 @@ const createView = (line: ProgressLine, bar: cliProgress.SingleBar | null) => {
 
 type ProgressLine = ReturnType<typeof createProgressLine>
 
-/** @param now milliseconds of a clock that never goes back */
+/** @param now milliseconds of a monotonic clock */
 export const createProgressLine = ({ counters }: Progress, now: () => number = () => performance.now()) => {
   let from: Counters = { ...counters }
   let startedAt = now()
   const since = (name: keyof Counters): number => counters[name] - from[name]
-  // A job may cover more units than the run asked of it.
+  // `min`, because a job may cover more units than the run requested.
   const share = () => ({ done: Math.min(since('unitsDone'), since('unitsPlanned')), planned: since('unitsPlanned') })
   return {
-    /** Call when more units are planned: where all earlier ones are done, counting begins anew. */
+    /** Call when more units are planned: if all earlier ones are done, counting starts again at 0. */
     planned: (units: number): void => {
       const before = counters.unitsPlanned - units
       if (counters.unitsDone < before) return
@@ -178,7 +178,7 @@ export const createProgressLine = ({ counters }: Progress, now: () => number = (
       startedAt = now()
     },
     share,
-    /** @param columns what does not fit is left out from the end: the units and the time left come first */
+    /** @param columns width of the line: parts that do not fit are dropped from the end; units and time left come first */
     text: (columns = Number.POSITIVE_INFINITY) => {
       const { done, planned } = share()
       const seconds = (now() - startedAt) / 1000

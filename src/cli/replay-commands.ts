@@ -1,5 +1,5 @@
-// `millrace replay`: parse and load again from the landing, with no call to the service. `millrace quarantine list|show|retry`: rejected rows, one in full, or
-// their units loaded again so.
+// `millrace replay`: parse and load again from the landing, without a call to the service. `millrace quarantine list|show|retry`: rejected rows, one in full,
+// or a replay of their units.
 import { usageError } from '../core/errors.ts'
 import { parseOnly } from '../core/only.ts'
 import { inclusiveRange } from '../core/window.ts'
@@ -10,7 +10,7 @@ import type { Handler, Invocation } from './command-spec.ts'
 import { clipText } from './output.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
-/** Asks the service for nothing. */
+/** Sends no request to the service. */
 export const replay: Handler = async (invocation) => {
   const { answer } = invocation.options
   return answer === undefined ? replayMonths(invocation) : replayOne(invocation, answer)
@@ -25,7 +25,7 @@ const replayMonths = async (invocation: Invocation): Promise<number> => {
   return withRuntime(invocation, { callsService: false, usesLanding: true }, async (runtime, progress) => {
     const result = await replayRange(runtime, { from, to, only, signal: invocation.signal })
     progress.stop()
-    // Most likely the months or the pipeline are not those that were meant.
+    // Without any answer the months or the pipeline were probably mistyped.
     return printReplay(invocation, 'replay', result) || (result.answers === 0 ? 1 : 0)
   })
 }
@@ -42,7 +42,7 @@ const replayOne = async (invocation: Invocation, answer: unknown): Promise<numbe
   })
 }
 
-/** The summary; the exit code is 1 also where an answer could not be replayed because its bytes are gone. */
+/** Prints the summary. The exit code is 1 also where an answer's bytes are gone. */
 const printReplay = ({ output }: Invocation, command: string, result: ReplayResult): number => {
   printSummary(output, command, result)
   const code = exitCodeOf(result, false)
@@ -93,5 +93,5 @@ const retry = async (invocation: Invocation, pipelines: readonly string[]): Prom
     return printReplay(invocation, 'quarantine retry', result)
   })
 
-/** `retry` is a replay: it asks the service for nothing. */
+/** `retry` is a replay: it sends no request to the service. */
 export const quarantine = byAction({ list, show, retry })

@@ -1,5 +1,5 @@
-// `millrace run`: what is due now; `millrace backfill`: a range of months; `millrace plan`, and --dry-run of both: what they would do and why. Around them the
-// word of a person before money is spent, and what is left to tell at the end.
+// `millrace run`: what is due now; `millrace backfill`: a range of months; `millrace plan`, and --dry-run of both: what they would do and why. Also the question
+// to a person before money is spent, and the closing messages.
 import { aboutCredits, counted, formatNumber } from '../core/counted.ts'
 import { usageError } from '../core/errors.ts'
 import { parseOnly } from '../core/only.ts'
@@ -42,7 +42,7 @@ export const backfill: Handler = async (invocation) => {
 
 type Arguments = Readonly<Record<string, unknown>>
 
-/** By force it goes on with the one of the same arguments that did not finish, which stands among its own from then on. */
+/** With --force, resumes the unfinished run with the same arguments, so that nothing is bought twice; the new run's arguments name that run. */
 const goesOn = async ({ database: { kysely } }: OpenRuntime, invocation: Invocation, scope: Scope, named: Arguments) => {
   const unfinished = scope.force === true ? await unfinishedForce(kysely, named) : null
   if (unfinished === null) return { scope, request: named }
@@ -54,14 +54,14 @@ const goesOn = async ({ database: { kysely } }: OpenRuntime, invocation: Invocat
   return { scope: { ...scope, takenSince: since }, request: { ...named, resumes: runId } }
 }
 
-/** @param named what the run was asked for beside its pipelines, as the ledger keeps it */
+/** @param named the run's arguments beside its pipelines, as the ledger records them */
 const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope, named: Arguments) =>
   withRuntime(invocation, { callsService: true, usesLanding: true }, async (opened, progress) => {
     const { args, options, output, signal } = invocation
     const { definitions } = opened
     const isNight = command === 'run'
     checkScope(definitions, asked)
-    // In one order: by them a run by force knows the one that it goes on with.
+    // Sorted, because a run with --force finds the unfinished run by its arguments.
     const { scope, request } = await progress.aside(() =>
       goesOn(opened, invocation, asked, { pipelines: args.toSorted(), ...named }),
     )
@@ -73,9 +73,9 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
       output.note('Nothing was bought.')
       return 1
     }
-    // Receivers that are wrong end the command before the night, not in it.
+    // Wrong settings of receivers end the command before the run, not in it.
     alarmingOf(runtime)
-    // The watchdog expects nights alone.
+    // The watchdog expects pings only for nights.
     const ping = isNight ? createPing(runtime.settings, runtime.log) : async () => undefined
     await ping('start')
     const by = isNight ? runtime.consent.approvedBy : personWith('backfill')
@@ -96,7 +96,7 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
     await tellAfter(runtime, result)
     progress.stop()
     sayEnded(output, command, result, after)
-    // What waits for a word may stand under another run that planned at the same time.
+    // Purchases that need approval may be recorded under another run that planned at the same time.
     const isHeldElsewhere = isNight && !scope.only?.size && after.nightWaits
     return exitCodeOf(result, isNight) || Number(isHeldElsewhere)
   })
@@ -132,7 +132,7 @@ const approvedBy = (runtime: OpenRuntime, what: string): OpenRuntime => ({
   consent: { ...runtime.consent, approvedBy: personWith(what) },
 })
 
-/** A runtime that may buy what was agreed to; null: the person wants nothing of a backfill. A night goes on without what the person refused. */
+/** A runtime that may buy what the person agreed to; null: the person refused the backfill. A night runs on without the refused part. */
 const agreed = async (invocation: Invocation, runtime: OpenRuntime, command: 'run' | 'backfill', scope: Scope) => {
   const { output, signal } = invocation
   if (runtime.consent.approvedBy !== null) return runtime
@@ -149,16 +149,16 @@ const agreed = async (invocation: Invocation, runtime: OpenRuntime, command: 'ru
   return scope.mode === 'range' ? null : runtime
 }
 
-/** Why it is asked. */
+/** The reason for the question. */
 const dearWords = ({ credits, allowed }: NonNullable<PreviewPipeline['dear']>): string =>
   credits === null
     ? 'its price is not known. A backfill asks first where it buys more units than nights did so far.'
     : `${aboutCredits(credits)}. A backfill above ${counted(allowed ?? 0, 'credit')} asks first (the limit comes from what nights bought so far).`
 
-/** Ctrl-D is no. */
+/** Asks; Ctrl-D means no. */
 const isYes = async (question: string, signal: AbortSignal): Promise<boolean> => {
   const lines = createInterface({ input: process.stdin, output: process.stderr })
-  // A terminal that is read key by key sends no signal for Ctrl-C.
+  // In raw mode the terminal sends no signal for Ctrl-C, so send it here.
   lines.once('SIGINT', () => process.stderr.write('\n') && process.kill(process.pid, 'SIGINT'))
   const ended = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
   try {
@@ -168,7 +168,7 @@ const isYes = async (question: string, signal: AbortSignal): Promise<boolean> =>
   }
 }
 
-/** What is left to tell once a run has ended: budgets it waits for, and what waits for a person. */
+/** What to report once a run has ended: purchases that wait for a budget, and purchases that need approval. */
 const afterRun = async (runtime: Runtime, { state }: RunResult) => {
   const { definitions, database } = runtime
   const pipelines = definitions.map(({ pipeline }) => pipeline)
@@ -182,14 +182,14 @@ const afterRun = async (runtime: Runtime, { state }: RunResult) => {
   return isWhole ? find() : stopsWith(AbortSignal.timeout(stoppedForMs), find).catch(() => nothing)
 }
 
-/** Messages, for which a run that was stopped takes no longer either. */
+/** Sends alarms; after a stopped run for at most `stoppedForMs`. */
 export const tellAfter = (runtime: Runtime, { state }: RunResult): Promise<void> =>
   state === 'done' || state === 'failed' ? notify(runtime) : stopsWith(AbortSignal.timeout(stoppedForMs), () => notify(runtime))
 
-/** A run that was stopped tells what can be read in this time, and ends also where somebody locks what tells it. */
+/** Time limit for the reports of a stopped run, so that it ends although another session holds a lock. */
 const stoppedForMs = 500
 
-/** For machines what is left stands before the summary, which is the last line; for people after it. */
+/** With --json these events come before the summary, which is always the last line; for people they come after it. */
 const sayEnded = (
   output: Output,
   command: string,

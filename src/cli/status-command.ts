@@ -23,7 +23,7 @@ import {
 import type { Handler, Invocation } from './command-spec.ts'
 import { columnsOf, fields, formatSeconds, type Output, paint, stateTone } from './output.ts'
 
-/** Reads only; with `--serve` until it is stopped. */
+/** Only reads; with `--serve` runs until stopped. */
 export const status: Handler = async (invocation) => {
   if (invocation.options['serve'] === true) return serve(invocation)
   if (invocation.options['port'] !== undefined) throw usageError('--port is the port of the page: add --serve, or leave it out.')
@@ -58,7 +58,7 @@ const waitingForDefinitions = (status: Status, pipelines: ReadonlySet<string> | 
 /** How long a store of landings that is far away may keep `status` waiting. */
 const patienceMs = 3_000
 
-/** Why this database may not be the warehouse it says it is (null: it is, or the store did not say), and receipts that cannot be taken in. */
+/** Why this database may be a copy of the warehouse (null: it is not, or the store did not answer in time), and unreadable receipts. */
 const identityOf = async (invocation: Invocation, database: Database) => {
   const place = { database, landing: await openLandingStore(settingsOf(invocation).landing) }
   const signal = AbortSignal.timeout(patienceMs)
@@ -69,7 +69,7 @@ const identityOf = async (invocation: Invocation, database: Database) => {
   }
 }
 
-/** The page needs what an action needs, hence the whole runtime; it is loaded only here, `status` itself stays quick. */
+/** The page's actions need the whole runtime. It is imported only here, so that plain `status` starts fast. */
 const serve = async (invocation: Invocation): Promise<number> => {
   const { withStatusPage } = await import('./lasting-commands.ts')
   return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, (runtime) => {
@@ -132,7 +132,7 @@ const printTroubled = (output: Output, { troubled }: Status): void => {
     output.line(
       `  ${paint(stateTone(unit.state), unit.state)} #${unit.unit_id} ${unit.unit}${unit.code === null ? '' : ` [${unit.code}]`}`,
     )
-    // What one report says of its units stands below the last of them.
+    // Units of one report share a message: it is printed once, below the last of them.
     if (unit.message !== null && unit.message !== troubled[at + 1]?.message) output.line(`    ${unit.message}`)
   }
 }
@@ -182,8 +182,8 @@ const mark = (cell: CoverageMonth | undefined): string => {
 }
 
 /**
- * Lines with one character per month from the oldest to the newest planned one.
- * @param columns of the terminal: months that have no room there are left out, oldest first; null: all are shown
+ * Lines with one character a month, from the oldest to the newest planned one.
+ * @param columns of the terminal: the oldest months that do not fit are left out; null: all are shown
  */
 const coverageLines = (cells: readonly CoverageMonth[], columns: number | null = null): string[] => {
   if (cells.length === 0) return []

@@ -1,4 +1,4 @@
-// The closing words of a run: one table for people, one object for machines, and the exit code.
+// The summary of a run: one table for people, one object for machines, and the exit code.
 import { counted, formatBytes, formatNumber } from '../core/counted.ts'
 import { emptySummary, type RunSummary } from '../ledger/runs.ts'
 import type { RunResult } from '../run/run-jobs.ts'
@@ -11,11 +11,11 @@ export const summaryEvent = (command: string, runId: number | null, summary: Run
 
 const runCommands: ReadonlySet<string> = new Set(['run', 'backfill', 'replay', 'quarantine retry', 'release'])
 
-/** The closing object of a command that was stopped and had no run yet, or has none ever. */
+/** The closing object of a command that ended before its run began, or that never has one. */
 export const stoppedEvent = (command: string): Record<string, unknown> =>
   runCommands.has(command) ? summaryEvent(command, null, emptySummary, 0) : { event: 'summary', command }
 
-/** The summary of the contract, as text or as the last JSON line. @param more of this command alone */
+/** The summary of contract.md, as text or as the last JSON line. @param more fields of this command */
 export const printSummary = (
   output: Output,
   command: string,
@@ -61,10 +61,10 @@ export const printSummary = (
   if (next !== null) output.line(next)
 }
 
-/** A backfill counts what is loaded already as unchanged without asking; a nightly run has asked. */
+/** A nightly run has checked unchanged units at the source; a backfill counts loaded units as unchanged without a request. */
 const skippedWords = (command: string, unchanged: number, requestsSpared: number, isPartial: boolean): string | null => {
   if (unchanged === 0 || (command !== 'run' && requestsSpared === 0)) return null
-  // A look that got no answer is asked for again as a job of its own; of the rest of its month nothing is known.
+  // A sample request without an answer is repeated as a job of its own; for the rest of its month nothing is known.
   if (isPartial)
     return `Skipped: ${counted(unchanged, 'loaded unit')}, unchanged as far as the service could be asked; the next run asks again.`
   const saved = requestsSpared === 0 ? '' : `, which saved ${counted(requestsSpared, 'request')}`
@@ -99,7 +99,7 @@ const nextWords = ({ units, rows }: RunSummary, notPublished: number): string | 
   return null
 }
 
-/** 0 all done, 1 some units failed, were held, or did not finish, or a list was not obeyed. Units not yet published are no failure of a nightly run. */
+/** 0: all done; 1: units failed, were held or did not finish, or a list from the database was not used. Units not yet published do not fail a nightly run. */
 export const exitCodeOf = ({ summary, state, unanswered, listsNotObeyed }: RunResult, waitingIsDone: boolean): number => {
   if (state === 'interrupted') return 130
   if (state === 'cancelled') return 1

@@ -1,9 +1,9 @@
-// Addresses that people set: what may stand in them, and which are of this machine.
+// Addresses that people set: which parts they may have, and which belong to this machine.
 
 /** A name or an address of this machine. */
 export const isLoopback = (host: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]|::1)$/i.test(host)
 
-/** What goes there cannot be read on the way: https, or http to this machine. */
+/** Whether what is sent there cannot be read on the way: https, or http to this machine. */
 export const isPrivate = ({ protocol, hostname }: URL): boolean =>
   protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))
 

@@ -1,4 +1,4 @@
-// Who gets which alarms, as notify.yaml says it: receivers, routes, quiet hours. No address and no key: these stand in the environment.
+// Who gets which alarms, from notify.yaml: receivers, routes, quiet hours. Addresses and keys come from the environment, never from this file.
 import { z } from 'zod'
 import { type AlarmKind, alarmKinds, severities } from './alarm.ts'
 
@@ -8,7 +8,7 @@ export type Weekday = 1 | 2 | 3 | 4 | 5 | 6 | 7
 
 const kinds = Object.keys(alarmKinds) as [AlarmKind, ...AlarmKind[]]
 
-/** One stands for a list of it. */
+/** Reads a single item as a list of one. */
 const oneOrMore = <T extends z.ZodType>(item: T) =>
   z.preprocess((value) => (Array.isArray(value) ? value : [value]), z.array(item).min(1, 'at least one').readonly())
 const name = z.string().regex(/^[a-z][a-z0-9_-]{0,40}$/, 'a name of lower-case letters, digits, _ and -')
@@ -40,7 +40,7 @@ const forms = {
     .transform(({ email }) => ({ kind: 'email' as const, to: email })),
 }
 const receiver = z.union(Object.values(forms))
-/** The environment alone makes one of each, which routes name by its kind. */
+/** Settings of the environment can make one receiver of each kind without the file; its name is its kind. */
 export const receiverKinds: readonly string[] = Object.keys(forms)
 
 const route = z
@@ -74,18 +74,18 @@ export const notifySchema = z.strictObject({
   routes: z.array(route).min(1, 'at least one route: { to: [slack] } tells everything'),
 })
 
-/** From one time of the day to another, also over midnight, and whole days. `hours` null: days alone. `but`: sent all the same. */
+/** From one time of the day to another, also over midnight, and whole days. `hours` null: only days. `but`: alarms that are sent all the same. */
 export type QuietHours = Readonly<z.infer<typeof quietHours>>
 
-/** Where it stands, for messages: `notify.yaml:4:11`. */
+/** Its place in the file, for messages: `notify.yaml:4:11`. */
 interface Written {
   readonly at: string
 }
 
-/** `variable`: name of a setting. `key`: that of the key that signs; null: it is not signed. */
+/** `variable`: the setting that holds the address. `key`: the setting that holds the signing key; null: messages are not signed. */
 export type ReceiverSpec = Written & { readonly name: string } & Readonly<z.infer<typeof receiver>>
 
-/** Null matches everything; of tags of the pipeline's definition it names all must be there. Each that matches counts: a receiver gets an alarm once. */
+/** A null field matches everything; a pipeline must have every tag that the route names. All matching routes apply; a receiver gets an alarm once. */
 export type Route = Written & Readonly<z.infer<typeof route>>
 
 export interface AlarmRoutes {

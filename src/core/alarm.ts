@@ -1,4 +1,4 @@
-// The words of alarms: what people hear of, how severe it is, and one thing that is wrong now.
+// The terms of alarms: their kinds, their severity, and a cause (one thing that is wrong now).
 
 /** Most severe first. `critical` is sent also in quiet hours. */
 export const severities = ['critical', 'error', 'warning', 'info'] as const
@@ -7,11 +7,11 @@ export type Severity = (typeof severities)[number]
 /**
  * @param severity unless the cause itself says otherwise
  * @param about for docs and messages
- * @param hasEnd false: it happened, and its end sends no message
+ * @param hasEnd false: a single event, whose end sends no message
  */
 const kind = (severity: Severity, about: string, hasEnd = true) => ({ severity, about, hasEnd }) as const
 
-/** Every kind of alarm by name. A kind more is a line here and the reader of its causes in src/schedule/notify/alarm-causes.ts. */
+/** Every kind of alarm by name. A new kind is a line here and a reader of its causes in src/schedule/notify/alarm-causes.ts. */
 export const alarmKinds = {
   failure: kind('error', 'units failed'),
   held: kind('warning', 'units wait for a person'),
@@ -34,24 +34,24 @@ export const kindsWithoutEnd: readonly string[] = Object.entries(alarmKinds)
   .filter(([, { hasEnd }]) => !hasEnd)
   .map(([name]) => name)
 
-/** One thing that is wrong now. It is sent once when it begins and once when it is not among the causes any more. */
+/** One thing that is wrong now. People get one message when it begins and one when it ends. */
 export interface Cause {
-  /** Names it for as long as it holds: `failure/keywords`. */
+  /** Its identity for as long as it lasts: `failure/keywords`. */
   readonly cause: string
   readonly kind: AlarmKind
   /** Default: as its kind says. */
   readonly severity?: Severity
   /** null: it concerns no single pipeline. */
   readonly pipeline: string | null
-  /** Causes of the same kind and grouping go to a person in one message: an error code, a month. Default: it goes alone. */
+  /** Causes with the same kind and grouping (an error code, a month) share one message. Default: a message of its own. */
   readonly grouping?: string | null
   /** What is wrong, one or two sentences. */
   readonly message: string
-  /** What changed: since when, what is still there. */
+  /** What changed: since when, and which data are still available. */
   readonly changed?: string
   /** What to do. */
   readonly nextStep?: string
-  /** The same for machines; never a secret. */
+  /** The same facts for machines; never a secret. */
   readonly details: Readonly<Record<string, unknown>>
 }
 

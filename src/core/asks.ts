@@ -1,8 +1,8 @@
-// What an answer answers: answers to equal questions serve every pipeline and version that asks them.
+// Identifies what an answer was requested for: an answer can serve every pipeline and version that requests the same.
 import { createHash } from 'node:crypto'
 import type { Definition, JobKind } from './types.ts'
 
-/** Digest of all that decides what a cell holds but for its values, its window and the metrics asked for. The account is no part of it: the service gives each the same. */
+/** Digest of what decides a cell's content, apart from values, window and metrics. The account is no part: the service gives every account the same. */
 export const asksOf = ({ source, params, window }: Pick<Definition, 'source' | 'params' | 'window'>): string => {
   const sorted = Object.fromEntries(Object.entries(params).sort(([left], [right]) => (left < right ? -1 : 1)))
   return createHash('sha256')
@@ -10,14 +10,14 @@ export const asksOf = ({ source, params, window }: Pick<Definition, 'source' | '
     .digest('hex')
 }
 
-/** In place of it for an answer that was asked for with other parameters than its definition has by now: it serves no other definition. */
+/** The digest of an answer that was requested with other parameters than its definition has now: it serves no other definition. */
 export const asksOther = 'other'
 
-/** Metrics a definition asks for: its measures' names at the service. */
+/** Metrics that a definition requests, by the service's names. */
 export const metricsOf = ({ columns }: Pick<Definition, 'columns'>): string[] =>
   columns.filter((column) => !column.isKey && column.origin === 'response').map((column) => column.from[0] ?? column.name)
 
-/** In this order an answer that holds more serves those that ask for less of it; others keep their places. */
+/** Among definitions that request the same, the one with most metrics comes first, so that its answer serves the others; the rest keep their places. */
 export const widestFirst = (definitions: readonly Definition[]): Definition[] => {
   const alike = Map.groupBy(definitions, asksOf)
   for (const [asks, those] of alike)
@@ -34,11 +34,11 @@ export interface Asked {
   readonly metrics: readonly string[]
 }
 
-/** Every answer of a walk holds all its fields, whichever a definition takes. */
+/** Pages always hold all fields, so a walk names no metrics. */
 export const askedBy = (definition: Definition, kind: JobKind): Asked => ({
   asks: asksOf(definition),
   metrics: kind === 'walk' ? [] : metricsOf(definition).sort(),
 })
 
-/** With what a word was given begins so: what asks for more by now waits for another. */
+/** An approval's digest begins with this: a definition that requests more since then needs a new approval. */
 export const askedDigest = ({ asks, metrics }: Asked): string => [asks, JSON.stringify(metrics)].join('\n')

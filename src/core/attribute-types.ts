@@ -1,4 +1,4 @@
-// What people know of the things that pipelines run for, and the service does not: attributes by value.
+// Attributes by value: facts that people maintain about the values that pipelines run for, unknown to the service.
 
 /** One value's attributes. */
 export interface AttributeRow {
@@ -14,13 +14,13 @@ export interface AttributeRows {
   readonly rows: readonly AttributeRow[]
 }
 
-/** Attributes from a file, or from a query that is asked when they are applied. */
+/** Attributes from a file, or from a query that runs when they are applied. */
 export type AttributeSet =
   | AttributeRows
   | {
       readonly file: string
       readonly sql: string
-      /** What the query gave, checked like a file; `set` is null where there are problems. Lines are numbered from 1. */
+      /** Checks the query's rows like a file; `set` is null where there are problems. Lines count from 1. */
       readonly rowsOf: (table: readonly { readonly line: number; readonly cells: readonly string[] }[]) => {
         readonly set: AttributeRows | null
         readonly problems: readonly { readonly line: number; readonly message: string }[]

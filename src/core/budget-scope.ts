@@ -1,4 +1,4 @@
-// Credits that may be spent, as a definition or the environment says: of an account, a pipeline, or a tag (a client, a team or whatever else definitions name
+// Budgets, set by a definition or the environment: of an account, a pipeline, or a tag (a client, a team or any other name that definitions have
 // under `tags`).
 import { settingError } from './errors.ts'
 import type { Environment } from './read-setting.ts'
@@ -42,6 +42,6 @@ export const tagBudgets = (environment: Environment): readonly TagBudget[] => {
   return [...budgets.values()]
 }
 
-/** Those that purchases with these tags are paid from. */
+/** The budgets that a purchase with these tags counts against. */
 export const budgetsOf = (all: readonly TagBudget[], tags: Readonly<Record<string, string>>): readonly TagBudget[] =>
   all.filter(({ name, value }) => tags[name] === value)

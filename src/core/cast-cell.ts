@@ -1,4 +1,4 @@
-// From a cell's text to PostgreSQL's spelling of it, or a reason why the cell does not fit: texts that PostgreSQL can store, numbers with every digit, dates
+// Casts a cell's text to PostgreSQL's spelling, or says why the cell does not fit: text that PostgreSQL can store, numbers with every digit, dates
 // checked against the calendar, lists as array literals.
 import { z } from 'zod'
 
@@ -8,9 +8,9 @@ export type RoundingMode = (typeof roundingModes)[number]
 
 /** Characters of one cell. */
 export const maxCellCharacters = 1_000_000
-/** Digits of a number before its point, and after it. PostgreSQL stores more, but not in an index entry beside the key; no measurement has them. */
+/** Most digits before the decimal point. PostgreSQL stores more, but an index entry beside the key does not hold them; no measurement has them. */
 export const maxWholeDigits = 400
-/** Digits behind the point; far more than any figure has, far less than PostgreSQL takes. */
+/** Most digits after the decimal point; far more than any figure has, far fewer than PostgreSQL allows. */
 const maxFractionDigits = 400
 
 /** The first characters of `text` on one line, for messages. */
@@ -22,10 +22,10 @@ export const excerpt = (text: string, most = 80): string => {
   return line.length > most ? `${line.slice(0, most - 1)}…` : line
 }
 
-/** Of a row that nothing is wrong with but its period, which is not wanted. */
+/** A valid row whose period was not requested. */
 export interface Stray {
   readonly period: string
-  /** It was asked for, since the service cannot be asked for less. */
+  /** The request covers the period, because the service offers no smaller span. */
   readonly isExpected: boolean
 }
 
@@ -41,15 +41,15 @@ export class CellError extends Error {
   }
 }
 
-/** Of a value that was not asked for. */
+/** The cell names a value that was not requested. */
 export class UnaskedError extends CellError {}
 
-/** A CellError: the record is rejected, the others go on. */
+/** Throws a CellError: the record is rejected, parsing continues. */
 export const refuse = (cell: string, expected: string): never => {
   throw new CellError(`'${excerpt(cell, 60)}' is not ${expected}`)
 }
 
-/** The text as it is. Throws CellError for NUL, half a surrogate pair, or too much of it. */
+/** The text as it is. Throws CellError for NUL, half a surrogate pair, or too many characters. */
 export const castText = (cell: string): string => {
   if (cell.length > maxCellCharacters)
     throw new CellError(`the cell has ${cell.length} characters, at most ${maxCellCharacters} are allowed`)
@@ -60,18 +60,18 @@ export const castText = (cell: string): string => {
 
 const digitZero = 48
 const digitNine = 57
-/** A word for no data may have blanks around it, but not more than this. */
+/** A null word may have blanks around it; a longer cell is not compared. */
 const longestPadded = 40
 const nullWords = new Set(['', 'null', 'n/a', 'na', '-', 'none'])
 
-/** Whether a cell of a column that is not text stands for no data. In a text column these are words. */
+/** Whether a cell means NULL. Not for text columns: there these are words. */
 export const isNullWord = (cell: string): boolean => {
   const first = cell.charCodeAt(0)
   if (first >= digitZero && first <= digitNine) return false
   return cell.length < longestPadded && nullWords.has(cell.trim().toLowerCase())
 }
 
-/** Digits that every whole number of so many has a place in. */
+/** Every whole number with at most so many digits fits into `bits` bits, signed. */
 export const sureDigits = (bits: bigint): number => String(2n ** (bits - 1n) - 1n).length - 1
 
 const decimal = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,6}))?$/
@@ -102,28 +102,28 @@ export const castInteger = (type: string, bits: bigint, rounding: RoundingMode |
   }
 }
 
-/** The digits of a whole number, leading zeros gone; null where it has a fraction and no rule to round it. */
+/** The digits of a whole number without leading zeros; null where it has a fraction and no rounding rule. */
 const wholeDigits = ({ whole, fraction, exponent }: Decimal, rounding: RoundingMode | null): string | null => {
   const all = `${whole}${fraction}`
   const point = whole.length + exponent
-  // Zeros that belong between the point and the first digit are left out: they round nothing up, but `0.05` must not read as a half.
+  // One zero stands for all between the point and the first digit: without it `0.05` would round as a half.
   const after = point < 0 ? `0${all}` : all.slice(point)
   const before = point <= 0 ? '' : all.slice(0, point).replace(/^0+/, '')
-  // Enough to know that it is out of range, without making a million zeros.
+  // 30 zeros are enough to be out of range; `1e999999` must not make a million.
   const digits = before === '' ? '0' : before + '0'.repeat(Math.min(Math.max(point - all.length, 0), 30))
   if (!/[^0]/.test(after)) return digits
   if (rounding === null) return null
   return isRoundedUp(digits, after, rounding) && digits.length <= 20 ? (BigInt(digits) + 1n).toString() : digits
 }
 
-/** Away from zero. @param after digits behind the point, one of them not 0 */
+/** Whether the number is rounded away from zero. @param after digits after the point, at least one of them not 0 */
 const isRoundedUp = (digits: string, after: string, rounding: RoundingMode): boolean => {
   if (rounding === 'down') return false
   const isHalf = /^50*$/.test(after)
   return isHalf && rounding === 'half_even' ? /[13579]$/.test(digits) : after >= '5'
 }
 
-/** The number as it is written; PostgreSQL keeps its scale. NaN and Infinity are no measurements. */
+/** The number as written; PostgreSQL keeps its scale. NaN and Infinity are refused. */
 export const castNumeric = (cell: string): string => {
   if (cell.length < maxWholeDigits && /^-?\d+(?:\.\d+)?$/.test(cell)) return cell
   const text = cell.trim()
@@ -146,7 +146,7 @@ const zone = String.raw`(?:Z|[+-](?:0\d|1[0-5])(?::?[0-5]\d)?)`
 const dateForm = new RegExp(`^(\\d{4}-\\d{2}-\\d{2})(?:${clock}${zone}?)?$`)
 const timeForm = new RegExp(`^(\\d{4}-\\d{2}-\\d{2})${clock}${zone}$`)
 
-/** `YYYY-MM-DD`, also where a time of day stands behind it. */
+/** `YYYY-MM-DD`, also where a time of day follows. */
 export const castDate = (cell: string): string => {
   const day = dateForm.exec(cell.trim())?.[1]
   return day !== undefined && isDay(day) ? day : refuse(cell, 'a date (YYYY-MM-DD)')
@@ -162,7 +162,7 @@ export const castPeriod =
     return monthly ? `${day.slice(0, 8)}01` : day
   }
 
-/** A moment. Without its zone it could be any of 24. */
+/** A time with its zone. A time without a zone is refused: it could be any of 24 moments. */
 export const castTimestamp = (cell: string): string => {
   const text = cell.trim()
   const day = timeForm.exec(text)?.[1]

@@ -21,7 +21,7 @@ export const systemClock: Clock = {
   },
 }
 
-/** Milliseconds for spans within a process: they stand still where the clock is set back, so that nothing waits for the difference. */
+/** A clock for spans within a process: it pauses where the system clock is set back, so that no timer waits for the difference. */
 export const steadyTime = ({ now }: Pick<Clock, 'now'>): (() => number) => {
   let [seenAt, setBackMs] = [now(), 0]
   return () => {
@@ -32,7 +32,7 @@ export const steadyTime = ({ now }: Pick<Clock, 'now'>): (() => number) => {
   }
 }
 
-/** Has work done one after another, whatever becomes of what went before. */
+/** Runs work one after another; an error of earlier work does not stop later work. */
 export const createTurns = () => {
   let last: Promise<unknown> = Promise.resolve()
   return <T>(work: () => Promise<T>): Promise<T> => {
@@ -42,7 +42,7 @@ export const createTurns = () => {
   }
 }
 
-/** The first call does the work, and later ones wait for that. */
+/** The first call does the work; every later call gets its result, whatever its arguments. */
 export const once = <A extends readonly unknown[], T>(work: (...given: A) => T): ((...given: A) => T) => {
   let done: { readonly result: T } | null = null
   return (...given) => {
@@ -51,7 +51,7 @@ export const once = <A extends readonly unknown[], T>(work: (...given: A) => T):
   }
 }
 
-/** What is waited for; rejects with the signal's reason as soon as that aborts. */
+/** Resolves as `waited`, or rejects with the signal's reason as soon as it aborts. */
 export const orAborted = async <T>(waited: Promise<T>, signal: AbortSignal): Promise<T> => {
   signal.throwIfAborted()
   const stopped = Promise.withResolvers<never>()

@@ -1,5 +1,5 @@
-// The types a column may have, each with all that is known of it; each property names the files that read it. A new type is one entry here, and its cast in
-// core/cast-cell.ts; where another type holds all its values, that one's `holds`.
+// The types that a column may have. Each property names the files that read it. To add a type, add an entry here and its cast in core/cast-cell.ts;
+// where another type can hold all its values, name the new type in that one's `holds`.
 import {
   type Cast,
   castBoolean,
@@ -14,33 +14,33 @@ import {
 } from './cast-cell.ts'
 
 export interface ColumnTypeEntry {
-  /** As PostgreSQL's catalog writes it: load/drift.ts, and by it exports know the type (semantic/export). */
+  /** The type's name in PostgreSQL's catalog: load/drift.ts; exports find the type by it (semantic/export). */
   readonly catalog: string
   /** Its word in a data contract (ODCS): semantic/documents.ts. CSV guards a `string` against spreadsheets (semantic/export/export-view.ts). */
   readonly contract: 'string' | 'integer' | 'number' | 'boolean' | 'date' | 'array'
   /** How Parquet files hold it: semantic/export/parquet.ts. */
   readonly parquet: 'text' | 'long' | 'int' | 'decimal' | 'boolean' | 'days' | 'microseconds' | 'list'
-  /** The cast of a whole number that is rounded; null: others are not, and may have several spellings. parse/parse-plan.ts, definition/columns.ts, definition/attributes.ts. */
+  /** Makes the cast that rounds to a whole number; null: the type is no whole number. parse/parse-plan.ts, definition/columns.ts, definition/attributes.ts. */
   readonly rounded: ((mode: RoundingMode) => Cast) | null
-  /** An empty cell and the words for no data are values of it: parse/csv-reader.ts, parse/json-row.ts, run/rows-of-job.ts, load/duplicates.ts. */
+  /** An empty cell and null words are values, not NULL: parse/csv-reader.ts, parse/json-row.ts, run/rows-of-job.ts, load/duplicates.ts. */
   readonly isText: boolean
-  /** Figures of it are added up, compared and tested: load/figure-changes.ts, definition/data-tests.ts. */
+  /** Its values are added up, compared and tested: load/figure-changes.ts, definition/data-tests.ts. */
   readonly isNumber: boolean
   /** Several values in a cell: JSON sends a list (parse/json-row.ts), no key can hold it (definition/columns.ts), tests read each (load/run-data-tests.ts), a data contract names its items (semantic/documents.ts). */
   readonly isList: boolean
   /** JSON may send the words true and false: parse/json-row.ts. */
   readonly takesWords: boolean
-  /** What may stand for a field that is absent; null: nothing. definition/columns.ts. */
+  /** The form of a default for an absent field; null: the type allows none. definition/columns.ts. */
   readonly ifAbsent: RegExp | null
-  /** No value is longer than an index entry may be, beside the key; `one`: two together could be. definition/compile.ts. */
+  /** Whether every value fits into an index entry beside the key; `one`: one such column fits, two may not. definition/compile.ts. */
   readonly fitsIndex: boolean | 'one'
-  /** Types of which it holds every value: publish/versions.ts. */
+  /** Other types whose values it can all hold: publish/versions.ts. */
   readonly holds: readonly string[]
   /** Whether a test can list its values: definition/data-tests.ts. */
   readonly isListable: boolean
   /** A cell's text as PostgreSQL reads it: parse/parse-plan.ts. */
   readonly cast: Cast
-  /** What of cells is copied as it stands, where its bytes are certain to be what the cast gives: whole numbers of so many digits at most; null: nothing. parse/parse-plan.ts, parse/row-cells.ts. */
+  /** Cells that are copied byte by byte, because the cast would give the same bytes; a number: whole numbers of at most so many digits; null: none. parse/parse-plan.ts, parse/row-cells.ts. */
   readonly copiedAs: 'text' | 'numeric' | number | null
   /** A cell of a made-up answer, with the day it is for: run/recorded-answers.ts. */
   readonly example: (day: string) => string
@@ -72,7 +72,7 @@ const whole = (name: string, bits: bigint) => ({
   rounded: (mode: RoundingMode) => castInteger(name, bits, mode),
 })
 
-/** By its name in definitions, which SQL understands as well. */
+/** By the type's name in definitions, which is also valid SQL. */
 export const columnTypes = {
   text: type('text', 'text', 'string', {
     ...{

@@ -1,4 +1,4 @@
-// What proves a unit's answer complete.
+// What a service says about a whole answer; the loader proves the answer complete against it.
 import { z } from 'zod'
 import { redact } from './redact.ts'
 import type { Fingerprint } from './types.ts'
@@ -10,7 +10,7 @@ export type PaidBefore = z.infer<typeof paidBefore>
 
 const sourceOrder = z.object({ sort: z.unknown(), asc: z.unknown() })
 
-/** Of unknown types where they are not null. */
+/** `unknown`: kept exactly as the service wrote them. */
 export type SourceOrder = z.infer<typeof sourceOrder>
 
 /** As the manifest of a landing holds it. */
@@ -24,15 +24,15 @@ export const completenessSchema = z.object({
   expectedRows: z.number().nullable(),
   /** Data points the service counts in the report; null where it does not say. What it counts is learnt: see ledger/data-points.ts. */
   dataPoints: z.number().nullable(),
-  /** The same in the service's digits, where it is more than a number holds. */
+  /** The same as text, where it is larger than a JavaScript number holds exactly. */
   dataPointsSaid: z.string().nullish(),
-  /** Credits the service charged for it, so that a ledger that has forgotten the purchase knows its price; null or undefined: it did not say. */
+  /** Credits that the service charged, so that a restored ledger learns the price from the landing; null or undefined: it did not say. */
   usedQuota: z.number().nullish(),
-  /** For how many pages it was charged: those of a walk before that it goes on from were paid for then; null or undefined: for all. */
+  /** How many pages `usedQuota` is for: a resumed walk does not pay again for earlier pages; null or undefined: for all. */
   paidPages: z.number().nullish(),
-  /** What those were charged, walk by walk. */
+  /** What the earlier pages cost, walk by walk. */
   earlier: z.array(paidBefore).readonly().nullish(),
-  /** The dialect it was asked in; null or undefined: its service has one. */
+  /** The dialect of the request; null or undefined: the service has only one. */
   dialect: z.string().nullish(),
   /** What was said of bytes with another checksum than their answer names, which came so twice; null or undefined: of none. */
   otherSums: z.string().nullish(),
@@ -43,14 +43,14 @@ export const completenessSchema = z.object({
 /** What the service said of the whole answer; the loader proves the unit complete against it. */
 export type Completeness = z.infer<typeof completenessSchema>
 
-/** As it goes on record. */
+/** The fingerprint as it is recorded: service keys masked. */
 export const maskedFingerprint = ({ lastUpdated, count, dataVersion }: Fingerprint): Fingerprint => ({
   lastUpdated: lastUpdated === null ? null : redact(lastUpdated),
   count,
   dataVersion: dataVersion == null ? dataVersion : redact(dataVersion),
 })
 
-/** Whether nothing changed since it went on record. What one of both does not name, count or version, says nothing. */
+/** Whether the answer is unchanged since it was recorded. A count or version that one of the two lacks is not compared. */
 export const isSameFingerprint = (seen: Fingerprint, recorded: Fingerprint): boolean => {
   const { lastUpdated, count, dataVersion } = maskedFingerprint(seen)
   return lastUpdated === recorded.lastUpdated && isAlike(count, recorded.count) && isAlike(dataVersion, recorded.dataVersion)

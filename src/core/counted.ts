@@ -1,8 +1,8 @@
-// Numbers as people read them, with what they count; and lists added up, as a whole or by what is alike.
+// Numbers with their noun for people; sums over lists, in total or by group.
 
 const groups = new Intl.NumberFormat('en-US')
 
-/** `1,234,567`; also of texts that hold one. */
+/** `1,234,567`; also from a number as text. */
 export const formatNumber = (value: number | string | bigint): string =>
   groups.format(Number.isInteger(Number(value)) ? BigInt(value) : Number(value))
 
@@ -12,13 +12,13 @@ export const counted = (value: number, noun: string): string => {
   return `${formatNumber(whole)} ${noun}${whole === 1 ? '' : 's'}`
 }
 
-/** `about 12 credits`; what costs nothing is exactly that. @param credits null: not known */
+/** `about 12 credits`, but `0 credits` without "about". @param credits null: not known */
 export const aboutCredits = (credits: number | null): string =>
   credits === null ? 'price not known' : `${credits === 0 ? '' : 'about '}${counted(credits, 'credit')}`
 
 type FigureOf<One> = { [Key in keyof One]-?: One[Key] extends number | null ? Key : never }[keyof One] & string
 
-/** null counts as 0. @param pick a field of each, or what is made of it */
+/** null counts as 0. @param pick a field's name, or a function of the item */
 export const sum = <One>(all: readonly One[], pick: FigureOf<One> | ((one: One) => number | null)): number =>
   all.reduce((total, one) => total + (typeof pick === 'string' ? Number(one[pick]) : (pick(one) ?? 0)), 0)
 
@@ -26,7 +26,7 @@ export const sum = <One>(all: readonly One[], pick: FigureOf<One> | ((one: One) 
 export const sums = <Name extends string>(all: readonly Readonly<Record<Name, number | null>>[], ...names: readonly Name[]) =>
   Object.fromEntries(names.map((name) => [name, sum(all, (one) => one[name])])) as Readonly<Record<Name, number>>
 
-/** What is made of those with one key, in the order in which the keys came. @param made gets the first of them, then all */
+/** One result a group of items with equal keys, in the order of first appearance. @param made gets the first item, then all */
 export const groupedBy = <One, Made>(
   all: readonly One[],
   keyOf: (one: One) => string,

@@ -1,32 +1,32 @@
 // What a service may mean by the data points it counts in a report, and which meanings agree with what arrived.
 
-/** `rows`; `cells`: rows times metrics asked for; `non_empty_cells`: those of them that hold a value. */
+/** `rows`; `cells`: rows times requested metrics; `non_empty_cells`: cells that hold a value. */
 export const dataPointReadings = ['rows', 'cells', 'non_empty_cells'] as const
 export type DataPointReading = (typeof dataPointReadings)[number]
 
-/** The same where a service counts each of identical rows. Only a definition can say so: learnt, a row that came twice would hide one that did not come. */
+/** The same, with every duplicate counted. Never learnt, only set by a definition: else a row that came twice could hide a missing row. */
 export const repeatedReadings = ['rows_with_duplicates', 'cells_with_duplicates', 'non_empty_cells_with_duplicates'] as const
 
 export type AnyReading = DataPointReading | (typeof repeatedReadings)[number]
 export const allReadings: readonly AnyReading[] = [...dataPointReadings, ...repeatedReadings]
 
-/** What a definition says of it: one reading, `learn` from answers that agree, or `ignore` the count. */
+/** A definition's rule: one reading, `learn` from answers that agree, or `ignore` the count. */
 export type DataPointRule = AnyReading | 'learn' | 'ignore'
 
-/** Where a number is not known exactly: a record that cannot be read may hold some values or none. */
+/** A number that is not known exactly, because an unreadable record may hold some values or none. */
 export interface Span {
   readonly least: number
   readonly most: number
 }
 
-/** A report as it arrived. Rejected rows count; of identical rows one does. */
+/** The size of a report as it arrived. Rejected rows count; identical rows count once. */
 export interface Arrived {
-  /** `least` counts rows that share a key and differ once, `most` each of them. */
+  /** Rows with the same key but other values: `least` counts them once, `most` counts each. */
   readonly rows: Span
   readonly metrics: number
   /** null: not counted. */
   readonly filled: Span | null
-  /** With each of identical rows. */
+  /** Counted with every duplicate. */
   readonly all: { readonly rows: number; readonly filled: Span | null }
 }
 
@@ -45,11 +45,11 @@ const spanOf = ({ rows, metrics, filled, all }: Arrived, reading: AnyReading): S
   return spans[reading]
 }
 
-/** Rows and cells are counted one way or the other, cells without a value by the record: only there anything between is possible. */
+/** A service counts rows and cells by `least` or by `most`. It counts non-empty cells record by record: there any number between is possible. */
 const holds = (reading: AnyReading, { least, most }: Span, announced: number): boolean =>
   reading.startsWith('non_empty_cells') ? announced >= least && announced <= most : announced === least || announced === most
 
-/** Those of `readings` by which the report is as large as announced. */
+/** The readings under which the report has the announced size. */
 export const agreeing = <Reading extends AnyReading>(
   announced: number,
   arrived: Arrived,
@@ -60,11 +60,11 @@ export const agreeing = <Reading extends AnyReading>(
     return span !== null && holds(reading, span, announced)
   })
 
-/** How full the report is, for readings that are still open. */
+/** How full the report is; decides where several readings are still possible. */
 export interface Coverage {
-  /** Rows there can be at most; null: a dimension that is not asked for multiplies them. */
+  /** Most rows that are possible; null: a dimension that the request does not name multiplies them. */
   readonly mostRows: number | null
-  /** Share of the cells asked for (windows times slices) that have a row. */
+  /** Share of the requested cells (windows times slices) that have a row. */
   readonly share: number
 }
 
@@ -72,8 +72,8 @@ export interface Coverage {
 const fullShare = 0.9
 
 /**
- * Whether rows may be missing although another reading agrees: half a report counted by rows is a whole one of two metrics counted by cells.
- * Then only what was asked for can tell, and where it cannot the report is not proved complete.
+ * Whether rows may be missing although a reading agrees: with two metrics, half a report counted in rows looks like a whole one counted in cells.
+ * Then only the request can decide; where it cannot, the report is not proved complete.
  */
 export const mayLackRows = (announced: number, arrived: Arrived, { mostRows, share }: Coverage): boolean => {
   if (announced <= arrived.rows.most) return false

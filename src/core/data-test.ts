@@ -1,4 +1,4 @@
-// What the rows of a unit must be like before they are loaded: the tests of a definition, and what they found, in words.
+// The tests that a definition has for the rows of a unit, run before they are loaded, and their findings in words.
 
 /** `warn`: the rows are loaded and people are told; `hold`: the answer waits for a person. */
 export const testActions = ['warn', 'hold'] as const
@@ -15,7 +15,7 @@ interface Named {
   readonly onFailure: TestAction
 }
 
-/** Of each row: fails where more than `allow` (0..1) of the rows that have a value are not as they must be. */
+/** Tests each row. Fails where more than `allow` (0..1) of the rows that have a value break the rule. */
 export type RowTest = Named & { readonly column: string; readonly allow: number } & (
     | { readonly kind: 'range'; readonly bounds: Bounds }
     | { readonly kind: 'accepted'; readonly values: readonly string[] }
@@ -24,21 +24,21 @@ export type RowTest = Named & { readonly column: string; readonly allow: number 
         readonly kind: 'sum_of'
         /** Columns whose sum the column must be. */
         readonly of: readonly string[]
-        /** By how much they may differ: a part of the column's value (0..1), or an amount as decimal text. */
+        /** Allowed difference: a share of the column's value (0..1), or an amount as decimal text. */
         readonly within: { readonly share: number } | { readonly amount: string }
       }
   )
 
-/** Of the unit as a whole: its rows' sum, or their number where `column` is null, against another one. No value on either side: nothing is said. */
+/** Compares the sum of `column` over the unit (null: its number of rows) with another total. Where a side has no value, the test says nothing. */
 export type TotalTest = Named & {
   readonly column: string | null
-  /** Where neither side is as much as that, nothing is said; decimal text. */
+  /** The test says nothing where both totals are smaller; decimal text. */
   readonly atLeast: string
 } & (
     | { readonly kind: 'ratio'; readonly bounds: Bounds }
     | {
         readonly kind: 'restated'
-        /** By which part of the loaded sum the new one may differ (0..1). */
+        /** Allowed difference of the new sum, as a share of the loaded sum (0..1). */
         readonly share: number
       }
   )
@@ -50,14 +50,14 @@ export const isTotalTest = (test: DataTest): test is TotalTest => test.kind === 
 /** What a test found in one unit. */
 export interface TestFinding {
   readonly test: DataTest
-  /** Rows that the test says something of, and those that fail it; of totals all rows, and none. */
+  /** `rows`: rows that were tested; `failing`: rows that failed. For a total: all rows, and 0. */
   readonly rows: number
   readonly failing: number
   /** An example of what is wrong, or the total. */
   readonly found: string | null
-  /** The total it is compared with. */
+  /** The total that `found` is compared with. */
   readonly expected: string | null
-  /** First day of the window that total is from. */
+  /** First day of the window that `expected` comes from. */
   readonly expectedFrom: string | null
 }
 
@@ -127,7 +127,7 @@ const foundWords = ({ test, rows, failing, found, expected, expectedFrom }: Test
   }
 }
 
-/** The change in percent, with its sign, in brackets; nothing where there was nothing. */
+/** The change in percent, with its sign, in brackets; empty where the former total is 0 or unknown. */
 export const changeOf = (found: string | null, expected: string | null): string => {
   const change = Number(found) / Number(expected) - 1
   return Number.isFinite(change) ? ` (${change > 0 ? '+' : ''}${(change * 100).toFixed(1)}%)` : ''

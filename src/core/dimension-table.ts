@@ -1,4 +1,4 @@
-// What a source says of the dimension tables of `bi` that its facts join to: one row for each value that facts speak of.
+// What a source declares about the dimension tables of `bi` that its facts join to: they have one row for each value in the facts.
 
 /** A column beside the key and `first_seen_at`. It is text where `millrace new migration` writes the table. */
 export interface DimensionColumn {
@@ -19,9 +19,9 @@ export interface DimensionTableSpec {
   readonly columns?: Readonly<Record<string, DimensionColumn>>
 }
 
-/** A definition's own: the key column of its table that the dimension explains is called as the dimension's key. */
+/** A dimension table of one definition. `column`: the key column of the facts, which has the same name as the dimension table's key. */
 export interface DimensionTable extends DimensionTableSpec {
   readonly column: string
-  /** From `for_each`: its values are known without reading rows. */
+  /** The column comes from `for_each`, so its values are known without reading rows. */
   readonly isAskedFor: boolean
 }

@@ -1,5 +1,5 @@
-// The disk's refusals in our own words: a folder without rights or a full disk is no defect of the program. And folders with those above them: Node's own
-// `recursive` goes round for ever where a folder above exists and takes none, as /proc does.
+// Errors of the disk with advice: a missing right or a full disk is no defect of the program. Also makes folders with their parents: Node's own
+// `recursive` loops for ever below a folder in which nothing can be made, such as /proc.
 import { EtlError, isEtlError, messageOf } from './errors.ts'
 import { mkdir, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -19,12 +19,12 @@ const advice: Readonly<Record<string, string>> = {
   EMFILE: 'Too many open files: lower limits.concurrency or raise the limit of the system.',
 }
 
-/** Of an error of the system, such as ENOENT; empty where it has none. */
+/** The system's code of an error, such as ENOENT; empty where it has none. */
 export const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
 
 /**
- * DISK where the disk refused; anything else as it is. @param place what was being written; left out: what the error names, and then a path that is missing
- * or is there already is no refusal of the disk, but a defect
+ * A DISK error where the disk refused; any other error unchanged. @param place what was being written. Without it the error's own path is shown, and a path
+ * that is missing (ENOENT) or exists (EEXIST) counts as a defect of the program
  */
 export const diskError = (error: unknown, place?: string): unknown => {
   if (isEtlError(error) || !(error instanceof Error)) return error
@@ -36,13 +36,13 @@ export const diskError = (error: unknown, place?: string): unknown => {
   return new EtlError('DISK', `${place === undefined ? '' : `${place}: `}${messageOf(error)}. ${text}`, { cause: error })
 }
 
-/** Nothing where it is a folder. */
+/** Throws the error unless `path` is a folder: another process may have made it. */
 const unlessFolder = async (path: string, error: unknown): Promise<void> => {
   const found = await stat(path).catch(() => null)
   if (found?.isDirectory() !== true) throw diskError(error, path)
 }
 
-/** Throws DISK. @returns the first that was made; undefined: all were there */
+/** Makes a folder and its parents. Throws DISK. @returns the topmost folder that was made; undefined: all existed */
 export const makeFolders = async (folder: string, mode = 0o777): Promise<string | undefined> => {
   const path = resolve(folder)
   const above = dirname(path)

@@ -9,7 +9,7 @@ import { type Environment, readAll } from './read-setting.ts'
 import { fileAgain } from './secret-files.ts'
 import { withSecrets } from './secret-settings.ts'
 
-/** Settings of the program itself. Those of an API are read by its folder under `sources`, from `raw`. */
+/** Settings of the program itself. An API's folder under `sources` reads its own from `raw`. */
 export type Settings = ReturnType<typeof readSettings>
 
 /** Reads settings from `environment` over `.env` in `folder`. Throws CONFIGURATION naming the variable and the remedy. */
@@ -31,7 +31,7 @@ export const readSettings = (environment: Readonly<Record<string, string | undef
   })
 }
 
-/** The same with the embedded database and its landings, so that the other settings can be looked at where these are wrong. Throws CONFIGURATION. */
+/** The settings with the embedded database and landings, so that the others can be checked where these two are wrong. Throws CONFIGURATION. */
 export const settingsWithoutPlaces = (environment: Readonly<Record<string, string | undefined>>, folder: string): Settings =>
   readSettings(
     { ...environment, DATABASE_URL: '', DATABASE_URL_FILE: '', DATABASE_URL_COMMAND: '', MILLRACE_LANDING: '' },
@@ -80,7 +80,7 @@ const assertDatabaseUrl = (name: string, text: string): void => {
 
 const isDatabaseUrl = (text: string): boolean => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
 
-/** A living process must not spread over two warehouses: another place is for the next start. */
+/** The address without the login: a running process renews logins, but must never switch to another warehouse. */
 const placeOf = (address: string): string => Object.assign(new URL(address), { username: '', password: '' }).href
 
 export const readerSetting = 'MILLRACE_READER_URL'
@@ -94,7 +94,7 @@ export const readerLogin = ({ raw }: Pick<Settings, 'raw'>): Secret | null => {
   return secret(readerSetting, text)
 }
 
-/** The password of an address is known to `redact` from then on. Throws CONFIGURATION. @param name of the setting */
+/** From then on `redact` knows the password of the address. Throws CONFIGURATION. @param name of the setting */
 export const hidePassword = (name: string, address: string): void => {
   const password = URL.parse(address)?.password
   try {

@@ -1,6 +1,6 @@
 // The one table of error codes. docs/operations.md mirrors it (a test compares them).
 
-/** `now`: try again soon, costs an attempt. `later`: not yet, costs none. `never`: cannot succeed as it stands. */
+/** `now`: try again soon, costs an attempt. `later`: not yet, costs none. `never`: cannot succeed without a change. */
 export type Retry = 'now' | 'later' | 'never'
 
 /** @param state what the unit becomes: failed, held (waits for a person) or waiting */
@@ -78,33 +78,33 @@ export const errorCodes = {
 
 export type ErrorCode = keyof typeof errorCodes
 
-/** Why a part may be taken where the whole was not: there is less of it, or it lacks the dates or the values that were refused. */
+/** Why the service may accept a part of a refused request: the part is smaller, or lacks the dates or the values that were refused. */
 export type RefusedPart = 'size' | 'dates' | 'values'
 
-/** What becomes of a job after an error, where the error's code alone does not say it; `src/run/settle.ts` decides by it. */
+/** What happens to a job after an error, where the code alone does not decide it. `src/run/settle.ts` reads it. */
 export type Follows =
-  /** A new job asks for the same once more: with a person's consent, or where the service took nothing for the former one, from `notBefore` on. */
+  /** A new job sends the same request: after an approval or, where the service certainly did not take the former one, from `notBefore` on. */
   | { readonly next: 'ask again' }
-  /** The answer is loaded into the windows before that day alone; the others are not asked for yet. */
+  /** The answer is loaded only into windows before that day; later windows are not requested yet. */
   | { readonly next: 'load up to'; readonly day: string }
   /** The bytes are downloaded once more, for free. */
   | { readonly next: 'fetch again' }
   /** The answer is kept as it is until a person has judged it. */
   | { readonly next: 'keep the answer' }
   /**
-   * Certainly not taken as a whole: smaller jobs find out what of it is. What cannot be cut waits so long, or is as its code says.
-   * `by`: the dimension of several values whose data come each in its own time; default: those of a window come together.
+   * The service certainly refused the whole: smaller jobs find out which part it accepts. A job that cannot be split waits `elseInMs`, or follows its code.
+   * `by`: the dimension whose values are published each at its own time. Default: all values of a window are published together.
    */
   | { readonly next: 'split'; readonly about: RefusedPart; readonly by?: string; readonly elseInMs?: number }
-  /** The same of every part of it. */
+  /** Every part of the request would be refused, too: the code decides. */
   | { readonly next: 'as its code says' }
-  /** Again after so long. `isFinal`: by another run. */
+  /** The job is tried again after so long. `isFinal`: by a later run, this run does not wait. */
   | { readonly next: 'retry'; readonly inMs: number; readonly isFinal: boolean }
-  /** Not yet, and no try of the job. */
+  /** Not yet: costs the job no attempt. */
   | { readonly next: 'wait'; readonly isFinal: boolean }
-  /** That place answers no job: no try of this job. */
+  /** `place` answers no job: costs this job no attempt. */
   | { readonly next: 'wait for the service'; readonly place: string; readonly isFinal: boolean }
-  /** Refused while others are answered: a try of this job, whose patience ends so soon. */
+  /** The service refuses this job and answers others: costs an attempt. `leftMs`: until the job's deadline for retries. */
   | { readonly next: 'count the try'; readonly leftMs: number }
 
 export interface ErrorDetails {
@@ -113,15 +113,15 @@ export interface ErrorDetails {
   readonly context?: Readonly<Record<string, unknown>>
   /** Default: what the code says. */
   readonly follows?: Follows
-  /** False: what was to be sent was certainly not taken. Default: unknown. */
+  /** False: the service certainly did not take the request. Default: not known. */
   readonly sent?: boolean
   /** HTTP status of the answer behind it. */
   readonly status?: number
   /** What the network said, such as ECONNREFUSED. */
   readonly network?: string
-  /** What is wrong with an answer, in words that are the same for every unit. Default: the message says it. */
+  /** What is wrong with an answer, in the same words for every unit, so that equal faults group. Default: the message. */
   readonly fault?: string
-  /** Milliseconds since the epoch before which another try is useless. */
+  /** Milliseconds since the epoch; an earlier retry is useless. */
   readonly notBefore?: number
 }
 
@@ -149,7 +149,7 @@ export class EtlError extends Error {
     this.fault = details.fault ?? null
   }
 
-  /** The same in other words, or with more said of it. */
+  /** The same error with another message or more details. */
   with(message: string, more: ErrorDetails = {}): EtlError {
     const { context, notBefore, follows, sent, status, network, fault } = this
     const known = { context, notBefore, follows, sent, status, network, fault }
@@ -162,13 +162,13 @@ export class EtlError extends Error {
   }
 }
 
-/** What somebody wrote on the command line cannot be done. */
+/** The command line asks for something that cannot be done. */
 export const usageError = (message: string, cause?: unknown): EtlError => new EtlError('USAGE', message, { cause })
 
-/** Of settings that come from a file: where there, by name. A process reads one such file. */
+/** The place (file and line) of each setting that comes from a file, by name. A process reads one such file. */
 const places = new Map<string, string>()
 
-/** What is wrong with a setting is said with its place from now on. */
+/** From now on `settingError` puts the place in front of a setting's name. */
 export const setPlaces = (found: Iterable<readonly [name: string, place: string]>): void => {
   places.clear()
   for (const [name, place] of found) places.set(name, place)
@@ -184,7 +184,7 @@ export const settingError = (message: string, cause?: unknown): EtlError =>
 
 export const isEtlError = (error: unknown): error is EtlError => error instanceof EtlError
 
-/** Codes of a service that did not answer, or refused requests for their number: a job that waits for these in the end is not done. */
+/** Codes of a service that does not answer or limits the rate: a job that still waits with one of these at the end of a run is not done. */
 export const unansweredCodes = [
   'RATE_LIMITED',
   'SERVICE_UNREACHABLE',

@@ -1,4 +1,4 @@
-// Where services send messages to: the address under which this program is reached from outside, with a part of the path that is a secret.
+// The address to which services send webhooks: this program's address from outside, with a secret part of the path.
 import { createHmac } from 'node:crypto'
 import { isPrivate, plainAddress } from './address.ts'
 import { settingError } from './errors.ts'
@@ -11,20 +11,20 @@ const shortestSecret = 16
 
 export type Hooks = NonNullable<ReturnType<typeof hooksSetting>>
 
-/** null: no secret is set, so that nothing is received. Throws CONFIGURATION. */
+/** null: no secret is set, so no webhook is received. Throws CONFIGURATION. */
 export const hooksSetting = (raw: Environment) => {
   const [base, key] = readAll([() => publicAddress(raw), () => secretOf(raw)])
   if (key === null) return null
   secret(secretName, key)
-  // Not the secret itself: an address that becomes known does not give it away.
+  // A hash, not the secret itself: an address that leaks does not reveal the secret.
   const token = secret('path of webhooks', createHmac('sha256', key).update('millrace webhooks').digest('hex').slice(0, 40))
-  // Their secret part is known to redact already; one more for each of a million reports would make it slow.
+  // `redact` already knows the secret part; one more secret for each of a million reports would make it slow.
   const addressOf = (path: string): Secret | null =>
     base === null ? null : passingSecret('address of a webhook', `${base}/hooks/${token.reveal()}/${path}`)
   return {
     /** The part of the path that only the service and we know. */
     token,
-    /** Whole addresses; secrets, since an address alone lets messages in. null: no address is set. */
+    /** Whole addresses; secret, since knowing an address is enough to send a message. null: no address is set. */
     releaseAddress: (api: string, account: string) =>
       addressOf(`releases/${encodeURIComponent(api)}/${encodeURIComponent(account)}`),
     reportAddress: (jobId: number) => addressOf(`reports/${jobId}`),
@@ -49,7 +49,7 @@ const publicAddress = (raw: Environment): string | null => {
   return url.href.replace(/\/$/, '')
 }
 
-/** What came to the secret path, and the HTTP status it is answered with. */
+/** Handles messages to the secret path; resolves to the HTTP status of the reply. */
 export interface HookReceiver {
   readonly token: Secret
   /** @param header reads a header of the request */

@@ -1,4 +1,4 @@
-// JSON that may be none, and what it turned out to be.
+// Reads text that may not be JSON, and checks what kind of value it is.
 
 /** Without the byte order mark that some services write in front (RFC 8259, 8.1). */
 export const withoutMark = (text: string): string => text.replace(/^\uFEFF/, '')
@@ -12,7 +12,7 @@ export const jsonOrNull = (text: string): unknown => {
   }
 }
 
-/** For JSON.parse: a whole number that a double would round, as an id of 64 bits may be, comes as the text it is written as. */
+/** Reviver for JSON.parse: a whole number that a double would round (an id of 64 bits) stays the text as written. */
 export const largeAsWritten = (_name: string, value: unknown, context?: { source?: string }): unknown =>
   Number.isInteger(value) && !Number.isSafeInteger(value) ? (context?.source ?? String(value)) : value
 

@@ -1,29 +1,29 @@
-// A service's key in what the service sends back, in whatever spelling: each character as it is, escaped as JSON, CSV, HTML, SQL, a program or a URL does it, also
-// one inside the other, in small letters or capitals (hosts and countries are read without regard to them), mixed at will; in Base64 also within a longer text.
+// Finds a service's key in what the service sends back, in any spelling: plain or escaped for JSON, CSV, HTML, SQL, a program or a URL, also nested and
+// mixed, in small letters or capitals (hosts and countries are read without regard to case); in Base64 also as a part of a longer text.
 
-/** A shorter key would be found in words that are none. */
+/** A shorter key is not searched for: it would be found in ordinary words. */
 const shortest = 6
-/** What is escaped may be escaped again: the sign of an address is then `%2525`, and a backslash is two, four, eight of them. */
+/** Escapes may be nested: then a URL's `%` is written `%2525`, and a backslash as two, four or eight. */
 const escapedSign = '%(?:25)*'
 const backslashes = String.raw`\\{1,8}`
-/** Bytes of the longest spelling of one: eight backslashes and `u0022`, and CSV doubles a quote. */
+/** Bytes of the longest spelling of one character: eight backslashes and `u0022`, twice, because CSV doubles a quote. */
 const longestSpelling = 26
-/** An expression for whole keys takes tens of milliseconds to make: these first characters are looked for, and the rest where they stand. */
+/** The search is for so many first characters; the rest is compared where they are found: building the expression for whole keys takes tens of milliseconds. */
 const sought = 3
 
-/** By key, longest first, since one may hold another: its spellings as lists of characters. */
+/** Each key's spellings as lists of characters; longest key first, since a key may contain another. */
 let keys: readonly (readonly string[])[][] = []
 let beginnings = /(?!)/g
 let whole: RegExp | null = null
 let reach = 0
 
-/** From here on it is looked for. */
+/** From now on `echoesIn` finds this key. */
 export const watchKey = (text: string): void => {
   if (text.length < shortest) return
   const bytes = Buffer.from(text)
   const encoded = [bytes.toString('base64').replace(/=+$/, ''), bytes.toString('base64url'), bytes.toString('hex')]
   const spellings = [bytes.toString('latin1'), ...encoded].map((one) => [...one].map(spelled))
-  // Base64 tells large letters from small ones, and escapes but its two signs.
+  // Base64 is case-sensitive, and only its two signs (+ and /) are ever escaped.
   spellings.push(...within(bytes).map((one) => [...one].map((byte) => (/[+/]/.test(byte) ? spelled(byte) : byte))))
   keys = [...keys, spellings].sort(([left = []], [right = []]) => right.length - left.length)
   beginnings = anyOf((characters) => characters.slice(0, sought), 'g')
@@ -32,8 +32,8 @@ export const watchKey = (text: string): void => {
 }
 
 /**
- * Base64 of a longer text that holds the key, such as `user:key`: three bytes are four characters, so it depends on the bytes before. Characters that tell of
- * bytes beside the key, too, are left out.
+ * The Base64 spellings of the key within a longer text, such as `user:key`: three bytes become four characters, so the spelling depends on the offset.
+ * Characters that also depend on neighbouring bytes are left out.
  */
 const within = (bytes: Buffer): string[] =>
   [0, 1, 2].flatMap((before) => {
@@ -56,7 +56,7 @@ export const hasKeys = (): boolean => keys.length > 0
 
 const names: Readonly<Record<string, string>> = { '"': '|quot', '&': '|amp', "'": '|apos', '<': '|lt', '>': '|gt' }
 
-/** How a byte may be written, as a part of an expression. */
+/** A regular expression for every way to write a byte. */
 const spelled = (byte: string): string => {
   const both = /[a-z]/i.test(byte) ? [byte.toLowerCase(), byte.toUpperCase()] : [byte]
   const signs = both.map((one) => `\\x${hexOf(one)}`).join('|')
@@ -65,9 +65,9 @@ const spelled = (byte: string): string => {
   const entity = `&(?:#0*(?:${number})|#[xX]0*${hex}${names[byte] ?? ''});`
   const program = String.raw`u00${hex}|u\{0{0,4}${hex}\}|x${hex}`
   const escaped = `${escapedSign}${hex}|${backslashes}(?:${program}|${signs})|${entity}`
-  // CSV doubles a quote, also within JSON or around it; one escaped sign is tried first, since what follows it may be the end of the string.
+  // CSV doubles a quote, inside or outside of JSON. A single escaped quote is tried first, since the next quote may end the string.
   if (byte === '"') return `(?:"(?:"|${escaped})?|(?:${escaped})(?:"|${escaped})??)`
-  // Addresses write a backslash so once they were read, and forms a blank; SQL doubles an apostrophe.
+  // URL parsers turn a backslash into a slash, forms a blank into a plus; SQL doubles an apostrophe.
   const otherwise = { '\\': `|${backslashes}|/`, ' ': String.raw`|\+`, "'": "|''" }[byte] ?? ''
   // The longer spelling first: a key may hold the sign that escapes begin with.
   return `(?:${escaped}|${signs}${otherwise})`
@@ -80,8 +80,8 @@ export const latin1Of = ({ buffer, byteOffset, length }: Uint8Array): string =>
   Buffer.from(buffer, byteOffset, length).toString('latin1')
 
 /**
- * Every echo in order, the longest where one key holds another. Bytes up to `ready` hold no other one, whatever comes behind them. @param text bytes as latin1
- * @param isEnd no more bytes come: what only begins one is none
+ * Every echo in order; the longest where a key contains another. Up to `ready` no other echo can appear, whatever bytes follow. @param text bytes as latin1
+ * @param isEnd no more bytes come: an incomplete echo at the end does not count
  */
 export const echoesIn = (text: string, isEnd: boolean) => {
   const decided = isEnd ? text.length : Math.max(0, text.length - reach)

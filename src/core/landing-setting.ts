@@ -7,7 +7,7 @@ import { secret } from './redact.ts'
 /** Where answers are kept. A folder is absolute, and every process of the warehouse reaches it. */
 export type LandingSetting = { readonly kind: 'folder'; readonly folder: string } | BucketSetting
 
-/** A bucket of an S3 server, with what it takes to reach it. */
+/** A bucket of an S3 server, with its connection settings. */
 export type BucketSetting = ReturnType<typeof bucketSetting>
 
 type Raw = Readonly<Record<string, string>>
@@ -38,9 +38,9 @@ export const bucketSetting = (raw: Raw, text: string, name: string) => {
     prefix: prefix === '' ? '' : `${words.join('/')}/`,
     /** Null: Amazon's own. */
     endpoint,
-    /** The bucket stands in the path (`https://host/bucket/key`), not in the host name (`https://bucket.host/key`). */
+    /** The bucket is in the path (`https://host/bucket/key`), not in the host name (`https://bucket.host/key`). */
     pathStyle: pathStyleOf(raw, endpoint !== null),
-    /** Null, as of the credentials: as the machine's own AWS configuration says (profile, role of the machine or container). */
+    /** Null region or credentials: taken from the machine's AWS configuration (profile, role of the machine or container). */
     region: raw['AWS_REGION'] || raw['AWS_DEFAULT_REGION'] || (endpoint === null ? null : 'us-east-1'),
     credentials: credentialsOf(raw),
   }
@@ -57,7 +57,7 @@ const endpointOf = (raw: Raw): URL | null => {
 
 const pathStyleName = 'MILLRACE_LANDING_PATH_STYLE'
 
-/** Servers of one's own mostly know no host name a bucket; Amazon wants one. */
+/** Self-hosted servers mostly have no host name for each bucket; Amazon requires one. */
 const pathStyleOf = (raw: Raw, otherwise: boolean): boolean => {
   const text = raw[pathStyleName] || String(otherwise)
   if (text !== 'true' && text !== 'false') throw settingError(`${pathStyleName} is '${text}', expected true or false.`)

@@ -1,8 +1,8 @@
-// What a service charges, as its bills tell it: which kinds of price fit all of them, and what the next purchase would cost by each of those. Pure.
+// Learns prices from bills: which kinds of price explain all bills of a dataset, and what the next purchase costs by each of them. Pure.
 
-/** How much was asked for and came. null: unknown. */
+/** How much a purchase asked for, and how much came. null: not known. */
 export interface PurchaseSize {
-  /** The most rows that were asked for. */
+  /** Most rows that the request allows. */
   readonly rowsAsked: number | null
   readonly rows: number | null
   readonly metrics: number
@@ -10,7 +10,7 @@ export interface PurchaseSize {
   readonly values: number
 }
 
-/** What a walk over so many rows costs: full pages, and a last one that asks for what is left. @param rows null: not known, a page is taken */
+/** What a walk over so many rows costs: full pages, and a last page for the rest. @param rows null: not known, one page is assumed */
 export const walkCredits = (known: PriceKnown, rows: number | null, pageSize: number): CreditRange | null => {
   const left = Math.max(0, Math.round((rows ?? pageSize) - pageSize))
   const pageOf = (count: number, asked = count) => creditsFor(known, { rowsAsked: asked, rows: count, metrics: 1, values: 1 })
@@ -26,7 +26,7 @@ export const times = (range: CreditRange | null, count: number): CreditRange | n
     ? null
     : { low: range.low * count, high: range.high * count, likely: range.likely === null ? null : range.likely * count }
 
-/** null: one of them is unknown. */
+/** The sum; null where one of the ranges is not known. */
 export const add = (...all: readonly (CreditRange | null)[]): CreditRange | null =>
   all.reduce(
     (sum, one) =>
@@ -40,15 +40,15 @@ export const add = (...all: readonly (CreditRange | null)[]): CreditRange | null
     free,
   )
 
-/** What one purchase cost, by the service's own word. */
+/** What one purchase cost, as the service said it. */
 export interface Bill {
   readonly size: PurchaseSize
   readonly credits: number
-  /** Where it stood: with the answer, or in two readings of the balance around it. Default answer. */
+  /** `answer`: the price came with the answer; `balance`: the difference of two balances, read before and after. Default `answer`. */
   readonly saidIn?: 'answer' | 'balance'
 }
 
-/** What a purchase cost, where that can be: a bill below 0, or NaN for what is no number, says nothing. */
+/** The price of a bill; null where it cannot be right: below 0, or NaN (the service sent no number). */
 export const readableBill = (credits: number | null): number | null =>
   credits !== null && Number.isFinite(credits) && credits >= 0 ? credits : null
 
@@ -56,7 +56,7 @@ export const readableBill = (credits: number | null): number | null =>
 export const unreadableBill = (what: string, credits: number): string =>
   `${what}: the service says that it cost ${Number.isFinite(credits) ? `${credits} credits` : 'what is no number'}. It is booked as unknown; ask the service.`
 
-/** A price that somebody names: a setting of the account, or what others were seen to pay. */
+/** A price that no bill proves: a setting of the account, or what other accounts paid. */
 export interface NamedPrice {
   readonly basis: PriceBasis
   readonly credits: number
@@ -68,17 +68,17 @@ export interface NamedPrice {
 export interface PriceKnown {
   /** Oldest first. None contradicts another. */
   readonly bills: readonly Bill[]
-  /** By a setting: it counts until there is a bill. */
+  /** From a setting: used until the first bill. */
   readonly stated: NamedPrice | null
-  /** What others were seen to pay: says how far off an unknown price may be, and is never taken for a price. */
+  /** What other accounts paid: the bounds of a price that is not known, never the price itself. */
   readonly seen: readonly NamedPrice[]
 }
 
-/** The balance was read, and no page moved it. */
+/** Every bill comes from the balance, and no purchase changed the balance. */
 const isUnmoved = (bills: readonly Bill[]): boolean =>
   bills.length > 0 && bills.every(({ credits, saidIn }) => credits === 0 && saidIn === 'balance')
 
-/** Whether the bills leave no two readings of what such a purchase costs, however many rows it brings. */
+/** Whether the bills give one price for such a purchase, however many rows it brings. */
 export const isSettled = (known: PriceKnown, size: PurchaseSize): boolean =>
   known.bills.some(({ saidIn }) => saidIn !== 'balance') ||
   (known.bills.length > 0 &&
@@ -91,7 +91,7 @@ export const isSettled = (known: PriceKnown, size: PurchaseSize): boolean =>
 export interface CreditRange {
   readonly low: number
   readonly high: number
-  /** null: not known; there is only what others paid. */
+  /** null: not known; the bounds come from what other accounts paid. */
   readonly likely: number | null
 }
 
@@ -104,14 +104,14 @@ export interface PipelinePrice {
 
 type Rounding = 'up' | 'nearest' | 'none'
 
-/** One kind of price that fits, with all rates that would have led to the same bills. */
+/** One kind of price that explains the bills, with the range of rates that would have led to the same bills. */
 type Fit = NonNullable<ReturnType<typeof fitOf>>
 
-/** Bills have six decimals at most; what differs by less is the same. */
+/** Bills have six decimals at most; a smaller difference is rounding. */
 const tiny = 1e-6
 export const exact = (credits: number): number => Number(credits.toFixed(6))
 
-/** What a price counts. The kinds that were met at services; several may fit the bills seen so far. The first that fits is taken for the likely one. */
+/** What a price counts. These kinds were seen at services; several may explain the bills so far. The first that does is the likely one. */
 const counted = {
   'row asked': ({ rowsAsked }) => rowsAsked,
   row: ({ rows }) => rows,
@@ -125,7 +125,7 @@ const counted = {
 type PriceBasis = keyof typeof counted
 export const priceBases = Object.keys(counted) as readonly PriceBasis[]
 
-/** Credits before rounding that would have become the bill. */
+/** The range of credits that, rounded, gives the bill. */
 const before = (credits: number, rounding: Rounding): readonly [low: number, high: number] | null => {
   if (rounding === 'none') return [credits, credits]
   if (!Number.isInteger(credits)) return null
@@ -151,7 +151,7 @@ const fitOf = (bills: readonly Bill[], basis: PriceBasis, rounding: Rounding, mi
 
 const roundings: readonly Rounding[] = ['up', 'nearest', 'none']
 
-/** Every kind of price that explains all of the bills; where one without a least bill does, that one. */
+/** Every kind of price that explains all bills; a kind with a minimum only where the kind without one does not. */
 const fitsOf = (bills: readonly Bill[]): Fit[] => {
   const least = Math.min(...bills.map(({ credits }) => credits))
   return priceBases.flatMap((basis) =>
@@ -179,7 +179,7 @@ const within = (all: readonly (number | null)[]): { readonly low: number; readon
   return known.length === 0 ? null : { low: Math.min(...known), high: Math.max(...known) }
 }
 
-/** What a purchase of that size costs, as far as it is known; null: unknown. What brings no rows costs nothing (fact 11). */
+/** What a purchase of that size costs; null: not known. A purchase without rows costs nothing (fact 11). */
 export const creditsFor = ({ bills, stated, seen }: PriceKnown, size: PurchaseSize): CreditRange | null => {
   if (size.rows === 0) return { low: 0, high: 0, likely: 0 }
   if (bills.length === 0) {
@@ -190,7 +190,7 @@ export const creditsFor = ({ bills, stated, seen }: PriceKnown, size: PurchaseSi
   }
   const fits = fitsOf(bills)
   const charges = fits.flatMap((fit) => [chargeOf(fit, fit.low, size), chargeOf(fit, fit.high, size)])
-  // A balance that has not moved yet may be late, or no balance of this purse: pages may be free, or cost what others paid.
+  // An unchanged balance may be late, or belong to other credits: pages may be free, or cost what other accounts paid.
   if (isUnmoved(bills)) {
     const range = within([0, ...charges, ...seen.map((price) => namedCharge(price, size))])
     return range === null ? null : { ...range, likely: null }
@@ -200,16 +200,16 @@ export const creditsFor = ({ bills, stated, seen }: PriceKnown, size: PurchaseSi
   return range === null || likely === undefined ? null : { ...range, likely }
 }
 
-/** One price explains all of the bills. What brought nothing and cost nothing explains itself. */
+/** Whether one price explains all bills. A bill of 0 for 0 rows fits every price. */
 export const agree = (bills: readonly Bill[]): boolean => {
   const said = bills.filter(({ size, credits }) => size.rows !== 0 || credits !== 0)
   return said.length === 0 || fitsOf(said).length > 0
 }
 
-/** `expected`: it says nothing new. `contradicts`: what was known before is over. */
+/** `expected`: the bill adds nothing. `contradicts`: it does not fit the price known so far, which then no longer counts. */
 type Lesson = 'expected' | 'new' | 'contradicts'
 
-/** What a bill adds to what is known. A bill for no rows says nothing. */
+/** What a bill adds to the known price. A bill for no rows adds nothing. */
 export const lessonOf = (known: PriceKnown, bill: Bill): Lesson => {
   const { size, credits } = bill
   if (size.rows === 0 || (credits === 0 && isUnmoved(known.bills))) return 'expected'
@@ -221,13 +221,13 @@ export const lessonOf = (known: PriceKnown, bill: Bill): Lesson => {
   return fitsIn && known.bills.length >= mostBills ? 'expected' : 'new'
 }
 
-/** More tell nothing more. */
+/** With so many bills, one more that fits is not kept. */
 const mostBills = 12
 
 const isAsStated = (range: CreditRange | null, credits: number): boolean =>
   range !== null && Math.abs(range.high - credits) <= Math.max(1, 0.01 * credits)
 
-/** As people read it: `0.13 a row asked`, `10 a request`. Several kinds may still fit; null: not known. */
+/** For people: `0.13 a row asked`, `10 a request`. Several kinds of price may still fit; null: not known. */
 export const priceWords = ({ bills, stated }: PriceKnown): string | null => {
   if (bills.length === 0) return stated === null ? null : wordsOf(stated.credits, stated.basis)
   const fits = fitsOf(bills)

@@ -1,4 +1,4 @@
-// What a definition bounds, as people write it and as numbers: times, sizes, shares and counts.
+// The limits of a definition, as people write them and as numbers: times, sizes, shares and counts.
 import { z } from 'zod'
 
 /** A text of that form. @param error what is expected, in a few words */
@@ -14,10 +14,10 @@ const scaled = (text: string, units: Readonly<Record<string, number>>): number =
   return Math.round(Number(amount) * (units[unit] ?? Number.NaN))
 }
 
-/** `0.1%` as 0.001, without the tail binary division leaves. */
+/** `0.1%` as 0.001, without the rounding error of a binary division. */
 const share = (text: string): number => Number((Number(text.replace('%', '')) / 100).toPrecision(12))
 
-/** `0.1%`, `10` or `0.1%, 100`. A count alone allows any share. */
+/** Reads `0.1%`, `10` or `0.1%, 100`. With a count alone any share is allowed. */
 const rejectLimit = (written: string | number): { rejectShare: number; rejectCount: number | null } => {
   const parts = String(written).split(',')
   const percent = parts.find((part) => part.includes('%'))
@@ -91,7 +91,7 @@ export const limitsSchema = z
     pollEveryMs: raw.poll_every,
     pollMaxMs: raw.poll_max ?? Math.max(raw.poll_every, defaultPollMaxMs),
     deadlineMs: raw.deadline,
-    /** null: no limit of its own. */
+    /** null: the pipeline has no limit of its own. */
     ...{ quotaPerMonth: raw.quota_per_month ?? null, quotaPerDay: raw.quota_per_day ?? null },
     maxBodyBytes: raw.max_body,
   }))
@@ -123,5 +123,5 @@ export const guardSchema = z
   .optional()
   .transform((rule = { creditsPerNight: null, factor: 2 }) => rule)
 
-/** What a night may buy without a person's word; see plan/guard.ts. `creditsPerNight` null: `factor` times what nights cost so far. */
+/** What a night may buy without an approval; see plan/guard.ts. `creditsPerNight` null: `factor` times the cost of earlier nights. */
 export type GuardRule = Readonly<NonNullable<z.infer<typeof guardSchema>>>

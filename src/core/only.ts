@@ -1,4 +1,4 @@
-// Slices as the command line names them, `name=value,value;name=value`: read, and written into commands that are offered. A backslash keeps a `;`, `,` or `=` in a value.
+// Slices on the command line, `name=value,value;name=value`: read here, and written into suggested commands. A backslash before `;`, `,` or `=` makes it part of a value.
 import { usageError } from './errors.ts'
 
 /** Values by dimension; null: the option was not given. Throws USAGE. */
@@ -18,11 +18,11 @@ export const parseOnly = (text: unknown): ReadonlyMap<string, readonly string[]>
   return only
 }
 
-/** As `parseOnly` reads it. */
+/** The text that `parseOnly` reads. */
 export const onlyWords = (lists: readonly { readonly name: string; readonly values: readonly string[] }[]): string =>
   lists.map(({ name, values }) => `${name}=${values.map((value) => value.replace(/[\\;,=]/g, '\\$&')).join(',')}`).join(';')
 
-/** At each one that no backslash keeps; two of them are one that is meant. */
+/** Splits at separators that are not escaped; two backslashes are one literal backslash. */
 const split = (text: string, separator: string): readonly string[] =>
   text.split(new RegExp(String.raw`(?<=(?:^|[^\\])(?:\\\\)*)${separator}`))
 

@@ -1,4 +1,4 @@
-// Packages that only some need: they are not installed with Millrace, and asked for by name by what needs them.
+// Packages that only some features need: they are not installed with Millrace; a feature that needs one says how to install it.
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 import { codeOf } from './disk-error.ts'
@@ -17,8 +17,8 @@ const isMissing = (error: unknown, packages: readonly string[]): boolean =>
   codeOf(error) === 'ERR_MODULE_NOT_FOUND' && packages.some((name) => messageOf(error).includes(`'${name}'`))
 
 /**
- * What `load` imports. Throws CONFIGURATION with the command that installs the packages where one of them is not there.
- * @param what needs them, as the subject of a sentence: `Landings in a bucket`
+ * The result of `load`. Throws CONFIGURATION with the install command where a package is missing.
+ * @param what the feature that needs them, as the subject of a sentence: `Landings in a bucket`
  */
 export const withPackages = async <T>(what: string, packages: readonly string[], load: () => Promise<T>): Promise<T> => {
   try {

@@ -1,60 +1,60 @@
-// How fast an account may ask, as its refusals teach it: halved when one comes, a little more each second after, and careful where it was last refused.
+// The request rate of an account, learned from 429 answers: halved at a refusal, then raised a little each second, and kept below the rate last refused.
 
-/** What is remembered of the refusals of one account. Spans are milliseconds ago. */
+/** What one account's refusals have taught. */
 export interface LearntPace {
   /** Requests a second at the moment of the last change. */
   readonly base: number
-  /** Requests a second that were too many, less a margin; null: it was never tried out how many are. */
+  /** The rate that was refused, less a margin, in requests a second; null: the limit is not known yet. */
   readonly ceiling: number | null
   readonly changedMsAgo: number
   readonly refusedMsAgo: number
 }
 
-/** One answer 429, as the process that got it saw it. */
+/** One 429, as seen by the process that received it. */
 interface RateRefusal {
   /** How long ago the request left. */
   readonly leftMsAgo: number
-  /** How long ago a request was last answered otherwise; null: never. */
+  /** How long ago a request last got another answer than 429; null: never. */
   readonly succeededMsAgo: number | null
-  /** Departures of the last second; null where the budget itself held requests back, so that it was used wholly. */
+  /** Requests sent in the last second; null where the rate limiter held requests back, so that the whole rate was used. */
   readonly perSecond: number | null
   /** Requests a second as set. */
   readonly configured: number
 }
 
-/** An account as its requests find it. */
+/** What a request learns of its account when it asks for its turn. */
 interface AccountTurn {
-  /** How long until a request may leave; a few milliseconds less than nothing where one might have left before. */
+  /** How long until the request may leave; slightly negative where it could have left earlier. */
   readonly waitMs: number
   /** null: it was never refused. */
   readonly learnt: LearntPace | null
 }
 
-/** The next free moment and the pace of one account: its row in the warehouse for all machines, or in this process where there is none. */
+/** The next free moment and the rate of one account: kept in the warehouse for all machines, or in this process where no warehouse is. */
 export interface AccountRow {
-  /** Takes what lies between the next free moment and so much later; 0: only asks. */
+  /** Moves the next free moment `ms` later and returns when the request may leave; 0: only reads. */
   reserve(ms: number): Promise<AccountTurn>
-  /** Nothing leaves for so long; never makes an earlier pause shorter. Resolves with what is to be kept from here on. */
+  /** Records a refusal: no request leaves for `pauseMs`; an earlier, longer pause stays. Resolves to the new rate. */
   refused(refusal: RateRefusal, pauseMs: number): Promise<LearntPace>
 }
 
-/** A departure this late keeps its place in the row, so that timers that fire late cost no rate; more would make a burst. */
+/** A request that leaves at most this late keeps its slot, so that late timers cost no rate; a larger value would allow bursts. */
 export const forgivenMs = 10
 
 /** Added each second: this share of the rate after the last halving, at least one request. */
 const growthShare = 0.1
 const leastGrowth = 1
-/** Kept below what was refused. A service that forgives bursts refuses late, at a rate it would not allow for long. */
+/** The ceiling as a share of the refused rate. A service that tolerates bursts refuses late, at a rate above its real limit. */
 const ceilingShare = 0.85
 /**
- * A single refusal may be an accident: requests that were held up on their way and came together. Only the second within so long, or one by who has found
- * a ceiling before, says where the limit lies.
+ * A single refusal may be an accident: requests that were delayed and arrived together. Only a second refusal within so long, or any refusal
+ * once a ceiling is known, sets the ceiling.
  */
 const accidentMs = 120_000
-/** So long a ceiling is believed; then more is tried, slowly. */
+/** A ceiling holds for so long; then the rate may slowly rise above it. */
 const ceilingForMs = 3_600_000
 const leastRate = 0.1
-/** What leaves so soon after a halving was granted before, by a process that had not heard of it. */
+/** A request that leaves so soon after a halving got its turn before, from a process that did not know of the halving yet. */
 const unheardMs = 1_000
 
 const growthOf = (base: number): number => Math.max(leastGrowth, base * growthShare)
@@ -70,8 +70,8 @@ export const rateOf = (learnt: LearntPace | null, configured: number): number =>
 }
 
 /**
- * What a refusal changes. A request that left before the last change says nothing about the rate since; nor does a second refusal in a row:
- * a service that answers nothing else is waited for, not asked ever more slowly.
+ * The rate after a refusal. It stays the same where the refused request left before the last change, and after a second refusal in a row:
+ * a service that refuses everything needs a pause, not an ever lower rate.
  */
 export const slowerBy = (learnt: LearntPace | null, refusal: RateRefusal): LearntPace => {
   const { leftMsAgo, succeededMsAgo, perSecond, configured } = refusal

@@ -1,11 +1,11 @@
-// Reads one setting each, for this program and for the folders of sources. Every complaint names the variable and what to do, never a secret's text.
+// Readers of single settings, for this program and for the folders of sources. Every error names the variable and what to do, never a secret's text.
 import { isPrivate } from './address.ts'
 import { isEtlError, settingError } from './errors.ts'
 import { type NamedPrice, priceBases } from './learned-price.ts'
 import { type Secret, serviceKey } from './redact.ts'
 import { fileAgain } from './secret-files.ts'
 
-/** The environment over `.env`, with secrets of files and commands in their places; nothing of it was checked. */
+/** The environment over `.env`, with the secrets from files and commands filled in; not checked yet. */
 export type Environment = Readonly<Record<string, string>>
 
 /** `NAME` for the account `default`, `NAME_ACME` for the account `acme`. */
@@ -32,16 +32,16 @@ export const readAddress = (environment: Environment, name: string): URL => {
   return url
 }
 
-/** Hosts whose service may be asked without encryption, separated by commas. */
+/** Hosts that may be called over plain HTTP, separated by commas. */
 const plainHttpName = 'MILLRACE_PLAIN_HTTP_HOSTS'
 
-/** null: no key. A line break in a header value is refused by every HTTP client with an error that prints the value; it is refused here, without. */
+/** null: no key. Every HTTP client refuses a line break in a header value with an error that prints the value; so it is refused here first. */
 const keyIn = (text: string): string | null => {
   const key = text.trim()
   return key === '' || /[^\x21-\x7e]/.test(key) ? null : key
 }
 
-/** A key that is sent in a header or a query; null: not set. Throws CONFIGURATION for text that no key has. */
+/** A key that is sent in a header or a query; null: not set. Throws CONFIGURATION for text that cannot be a key. */
 export const readOptionalKey = (environment: Environment, name: string): Secret | null => {
   const text = readText(environment, name)
   if (text === null) return null
@@ -60,12 +60,12 @@ export const readKey = (environment: Environment, name: string): Secret => {
 
 /** What a number setting takes. */
 interface NumberRule<T> {
-  /** Where it is not set. */
+  /** The value where the setting is not set. */
   readonly otherwise: T
   readonly least: number
   readonly most?: number
   readonly isWhole?: boolean
-  /** For the complaint. */
+  /** For the error message. */
   readonly expected: string
 }
 
@@ -94,7 +94,7 @@ export const readCredits = (environment: Environment, name: string): number | nu
     expected: 'a whole number of credits, for example 50000',
   })
 
-/** What purchases of a dataset cost, by its name: `things=0.13/row asked`, with the least one costs behind `from`. Empty: not set. */
+/** Prices by dataset: `things=0.13/row asked`, with an optional minimum a purchase after `from`. Empty: not set. */
 export const readPrices = (environment: Environment, name: string, example: string): ReadonlyMap<string, NamedPrice> => {
   const prices = new Map<string, NamedPrice>()
   for (const part of (readText(environment, name) ?? '').split(',').map((text) => text.trim())) {
@@ -128,7 +128,7 @@ export const readHosts = (environment: Environment, name: string): readonly stri
   return hosts.length === 0 ? null : hosts
 }
 
-/** Settings that begin alike, by the rest of their names in lower case: `NAME_PATH_STATUS=/v5/status` is `status`. */
+/** Settings with that prefix, by the rest of their names in lower case: `NAME_PATH_STATUS=/v5/status` is `status`. */
 export const readByPrefix = (environment: Environment, prefix: string): ReadonlyMap<string, string> =>
   new Map(
     Object.entries(environment).flatMap(([name, text]) =>
@@ -136,7 +136,7 @@ export const readByPrefix = (environment: Environment, prefix: string): Readonly
     ),
   )
 
-/** Reads each setting; throws one CONFIGURATION that names all that is wrong, so that it can be put right in one go. */
+/** Reads every setting; throws one CONFIGURATION that names all problems, so that a person can fix them at once. */
 export const readAll = <Readings extends readonly (() => unknown)[] | []>(readings: Readings) => {
   const problems: string[] = []
   const values = readings.map((read) => {
@@ -152,5 +152,5 @@ export const readAll = <Readings extends readonly (() => unknown)[] | []>(readin
   return values as { -readonly [Index in keyof Readings]: ReturnType<Readings[Index]> }
 }
 
-/** The same, of settings that are read again later. */
+/** Checks as `readAll`, for settings that are read again later. */
 export const checkSettings = (...readings: readonly (() => unknown)[]): void => void readAll(readings)

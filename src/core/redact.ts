@@ -1,4 +1,4 @@
-// Secrets that cannot be printed by accident, and the last net under every sink: text with known secrets taken out.
+// Secrets that cannot be printed by accident; and `redact`, the last step before any output, which removes known secrets from text.
 import { inspect } from 'node:util'
 import { echoesIn, forgetKeys, hasKeys, latin1Of, watchKey } from './key-echo.ts'
 
@@ -8,7 +8,7 @@ const marker = '[secret]'
 export interface Secret {
   readonly name: string
   reveal(): string
-  /** Reads the file it came from again: it may have been rotated. One that came otherwise, or whose file cannot be read now, stays as it is. */
+  /** Reads the secret's file again, which may have been rotated. Does nothing where the secret came from no file, or the file cannot be read now. */
   renew(): void
   toString(): string
   toJSON(): string
@@ -17,7 +17,7 @@ export interface Secret {
 const known = new Set<string>()
 let patterns: readonly string[] = []
 
-/** The present text of a file that holds a secret; null: it cannot be had. */
+/** Reads the present text of a secret's file; null: the file cannot be read. */
 export type ReadAgain = () => string | null
 
 /** Makes a secret and registers its spellings with `redact`. @param name what it is, for messages. @param again null: it came from no file */
@@ -26,7 +26,7 @@ export const secret = (name: string, text: string, again: ReadAgain | null = nul
   return held(name, text, again, register)
 }
 
-/** One that `redact` does not know: what comes in any number, and would make it slow. */
+/** A secret that `redact` does not know. For secrets of unlimited number, which would make `redact` slow. */
 export const passingSecret = (name: string, text: string): Secret => held(name, text, null, () => undefined)
 
 const held = (name: string, first: string, again: ReadAgain | null, known: (text: string) => void): Secret => {
@@ -46,7 +46,7 @@ const held = (name: string, first: string, again: ReadAgain | null, known: (text
   })
 }
 
-/** A key of a service: what it sends back is searched for it before a byte of it is kept. */
+/** A key of a service: answers of the service are searched for it before they are stored. */
 export const serviceKey = (name: string, text: string, again: ReadAgain | null = null): Secret => {
   const watched = (key: string): void => {
     watchKey(key)
@@ -84,19 +84,19 @@ const spellings = (text: string): string[] => {
 
 /** `text` with every registered secret, in every common spelling, replaced by a marker, and NUL, which PostgreSQL's text cannot hold, as `\u0000`. */
 export const redact = (text: string): string => {
-  // First: an escaped letter of a key may end in the key's own first letter, of which half an escape would be left.
+  // Keys first: the escape of a key's first letter may end with that letter (`%34` for 4); a plain match would leave half an escape.
   let out = hasKeys() ? Buffer.from(withoutKeys(Buffer.from(text))).toString() : text
   for (const pattern of patterns) if (out.includes(pattern)) out = out.replaceAll(pattern, marker)
   return out.replaceAll('\0', '\\u0000')
 }
 
-/** Whether a service's key stands in it, in any spelling. */
+/** Whether the text contains a service's key, in any spelling. */
 export const holdsKey = (text: string): boolean => {
   const bytes = Buffer.from(text)
   return withoutKeys(bytes) !== bytes
 }
 
-/** The same bytes where no service's key is in them. */
+/** `bytes` with every key of a service masked; the same object where none is found. */
 export const withoutKeys = (bytes: Uint8Array): Uint8Array => {
   const { found } = echoesIn(latin1Of(bytes), true)
   if (found.length === 0) return bytes

@@ -1,4 +1,4 @@
-// Files that people name: regular ones of a sane size, so that no pipe, device or mistake keeps a command waiting or fills its memory.
+// Reads files that people name, if regular and of limited size: a pipe or device would block the command, a huge file fill its memory.
 import { readFileSync, statSync } from 'node:fs'
 import { EtlError, messageOf } from './errors.ts'
 

@@ -1,9 +1,9 @@
-// Files that secrets come from (NAME_FILE), remembered so that one that was rotated is read again while the process lives.
+// Remembers the files that secrets come from (NAME_FILE), so that a running process can read a rotated secret again.
 import { EtlError, settingError } from './errors.ts'
 import type { ReadAgain } from './redact.ts'
 import { readRegular } from './regular-file.ts'
 
-/** Files of an environment's secrets, by the name of the setting. */
+/** By environment: the file of each secret, by the name of its setting. */
 const known = new WeakMap<object, ReadonlyMap<string, string>>()
 
 export const filesOf = (environment: object): ReadonlyMap<string, string> => known.get(environment) ?? new Map()
@@ -12,7 +12,7 @@ export const keepFiles = (environment: object, files: ReadonlyMap<string, string
   known.set(environment, files)
 }
 
-/** What the secret's file holds whenever it is asked, null where that cannot be had; null: the secret came from no file. */
+/** A function that reads the secret's file again (null where it cannot); null: the secret came from no file. */
 export const fileAgain = (environment: object, name: string): ReadAgain | null => {
   const file = filesOf(environment).get(name)
   if (file === undefined) return null
@@ -20,13 +20,13 @@ export const fileAgain = (environment: object, name: string): ReadAgain | null =
     try {
       return secretInFile(`${name}_FILE`, file)
     } catch {
-      // It is being replaced. The former text stays; a refusal of it is reported where it is used.
+      // The file is being replaced. The old text stays in use; if a service refuses it, the caller reports that.
       return null
     }
   }
 }
 
-/** Certificates and service accounts are secrets, too. */
+/** Large enough for certificates and service accounts, which are secrets, too. */
 const mostSecretBytes = 65_536
 
 /** @param name of the setting that names the file. Throws CONFIGURATION naming it, never what it held */

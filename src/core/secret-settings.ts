@@ -7,7 +7,7 @@ import { filesOf, keepFiles, secretInFile, withoutLineEnd } from './secret-files
 
 const commandMs = 15_000
 
-/** Of the program itself. Those of an API are named by its folder under `sources`. */
+/** Secret settings of the program itself. An API's folder under `sources` names its own. */
 const ownNames = [
   'DATABASE_URL',
   'MILLRACE_READER_URL',
@@ -20,14 +20,14 @@ const ownNames = [
   'AWS_SESSION_TOKEN',
 ]
 
-/** The program's own secrets out of files and commands. Throws as `withApiSecrets` does. */
+/** `raw` with the program's own secrets read from files and commands. Throws as `withApiSecrets` does. */
 export const withSecrets = (raw: Environment): Record<string, string> =>
   settle(raw, new RegExp(`^(${ownNames.join('|')})_(FILE|COMMAND)$`))
 
 /**
- * `raw` with every NAME_FILE and NAME_COMMAND of an API's secret, for whichever account, replaced by NAME. Every one that is set is known to
- * `redact` from then on. Throws CONFIGURATION naming the variable, never what it held, when two of the three are set or the secret
- * cannot be had.
+ * `raw` with every NAME_FILE and NAME_COMMAND of an API's secret, for every account, replaced by NAME. From then on `redact` knows each of
+ * them. Throws CONFIGURATION, with the variable's name but never its text, where two of the three are set or the secret cannot be
+ * read.
  * @param names without an account's suffix; letters, digits and _
  */
 export const withApiSecrets = (raw: Environment, names: readonly string[]): Record<string, string> => {
@@ -39,7 +39,7 @@ export const withApiSecrets = (raw: Environment, names: readonly string[]): Reco
   return settled
 }
 
-/** The text of one setting that a person named and that is a secret: NAME, NAME_FILE or NAME_COMMAND; null: none is set. Throws as `withApiSecrets` does. */
+/** One secret whose setting a person named: from NAME, NAME_FILE or NAME_COMMAND; null: none of them is set. Throws as `withApiSecrets` does. */
 export const namedSecret = (raw: Environment, name: string): string | null =>
   settle(raw, new RegExp(`^(${name})_(FILE|COMMAND)$`))[name] || null
 
@@ -63,7 +63,7 @@ const settle = (raw: Environment, secretNames: RegExp): Record<string, string> =
   return whole
 }
 
-/** The operator's own words, from the environment and nowhere else. What it prints on standard error is the operator's to see. */
+/** Runs the operator's own command, which comes from the environment alone. The operator sees its standard error. */
 const fromCommand = (name: string, command: string): string => {
   try {
     const text = execFileSync('/bin/sh', ['-c', command], {
@@ -74,7 +74,7 @@ const fromCommand = (name: string, command: string): string => {
     return withoutLineEnd(name, text)
   } catch (cause) {
     if (cause instanceof EtlError) throw cause
-    // The cause would carry what the command printed.
+    // Without the cause: its text may hold what the command printed.
     throw settingError(`${name}: the command failed or took longer than ${commandMs / 1000} s; run it by hand to see why.`)
   }
 }

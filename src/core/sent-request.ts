@@ -19,13 +19,13 @@ export interface SentRequest {
   readonly sha256: string | null
   /** What it cost; null: it is free, or unknown. */
   credits: number | null
-  /** What was paid for, with the rows that came; null: it is free, or certainly was not charged. */
+  /** What was bought, with the rows that came; null: the request is free, or certainly was not charged. */
   paidFor: PurchaseSize | null
-  /** Where the service said what it cost; null: it did not, or it is free. */
+  /** Where the service said the price; null: it did not, or the request is free. */
   saidIn: 'answer' | 'balance' | null
-  /** It may have cost nothing: no whole answer came, and whether the service charged it is unknown. */
+  /** No complete answer came, so it is not known whether the service charged the request. */
   readonly isUncertain: boolean
-  /** Its answer is still being read: what it cost may yet be told. */
+  /** Its answer is still being read and may still tell the price. */
   isOpen: boolean
   /** ISO time at which it was sent. */
   readonly startedAt: string

@@ -1,9 +1,9 @@
-// Where the files are that come with the program, and its version. The only place that knows how deep in a checkout, or in the compiled program, its code lies.
+// Finds the files that come with the program, and its version. No other file knows how deep the code is in a checkout or in the compiled program.
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { isRecord } from './json.ts'
 
-/** The checkout or `dist/`: whatever holds the code and, beside it, the templates, migrations and definitions that ship. */
+/** The checkout or `dist/`: the folder that holds the code and, beside it, the shipped templates, migrations and definitions. */
 const findRoot = (): string => {
   for (let folder = import.meta.dirname; folder !== dirname(folder); folder = dirname(folder)) {
     if (existsSync(join(folder, 'templates')) && existsSync(join(folder, 'migrations'))) return folder
@@ -16,7 +16,7 @@ const root = findRoot()
 /** Absolute path of a file or folder that ships: `shipped('migrations')`, `shipped('src', 'sources')`. */
 export const shipped = (...path: readonly string[]): string => join(root, ...path)
 
-/** A page of the docs, as a path from where the command runs: they come with the program. */
+/** The path of a page of the shipped docs, relative to the working folder. */
 export const docPage = (name: string): string => {
   const pages = [shipped('docs'), shipped('..', 'docs')].find(existsSync) ?? 'docs'
   return relative(process.cwd(), join(pages, name))

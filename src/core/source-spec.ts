@@ -1,4 +1,4 @@
-// What a source declares about itself, so that definitions are checked against it without loading its code paths.
+// What a source declares about itself, so that definitions can be checked without running the source.
 import type { ZodType } from 'zod'
 import type { ColumnType } from './column-types.ts'
 import type { DimensionTableSpec } from './dimension-table.ts'
@@ -20,39 +20,39 @@ export interface FieldSpec {
 export interface DimensionSpec {
   readonly description: string
   readonly required: boolean
-  /** How many values one request may name. 1: each is asked for on its own; more: the response says of each row whose it is. */
+  /** How many values one request may name. 1: one request a value; more: each row of the response names its value. */
   readonly mostPerRequest: number
   readonly normalize?: Normalize
-  /** A value to begin with, for the files of a new dataset. */
+  /** A value for the files of a new dataset. */
   readonly example?: string
   /** Pattern each value must match, and how to say so. */
   readonly pattern?: RegExp
   readonly expected?: string
 }
 
-/** How much one request for a dataset may name, where that differs from the rest of its source. */
+/** Limits of one request for a dataset, where they differ from those of its source. */
 export interface DatasetLimits {
-  /** By dimension: its values. */
+  /** Most values of each dimension. */
   readonly values?: Readonly<Record<string, number>>
   /** Months, the first and the last included. */
   readonly months?: number
-  /** Only the first so many rows of each combination are wanted: they are complete by declaration. Default: all. */
+  /** Only the first so many rows of each combination are requested: so many count as complete. Default: all. */
   readonly top?: number
-  /** The field whose sum over the rows of a combination is their share of the whole. Default: the service says nothing of it. */
+  /** The field that says which share of the whole a row is; summed over a combination. Default: the service has no such field. */
   readonly shareField?: string
-  /** Rows of each combination of values and period that an answer holds at most: as many may be cut. Default: as many as there are. */
+  /** Most rows of a combination of values and period that an answer holds: with exactly so many it may be truncated. Default: no limit. */
   readonly rows?: number
 }
 
-/** A spelling that the service varies and the warehouse does not: of a country, of a domain. */
+/** Brings values that the service spells in several ways (countries, domains) to one spelling. */
 export interface Spelling {
   /** A cell of an answer as the warehouse writes it. */
   write(cell: string): string
-  /** What is wrong with a value of a definition's list, and what to write instead; null: it is written as the warehouse writes it. */
+  /** Why a value of a definition's list has the wrong spelling, and what to write instead; null: the spelling is right. */
   problem(value: string): string | null
 }
 
-/** How the answers of a dialect differ. */
+/** How answers in a dialect differ from the source's own form. */
 export interface AnswerDialect {
   readonly recordsIn?: string
   /** What a field is called. */
@@ -61,17 +61,17 @@ export interface AnswerDialect {
   readonly lacks: readonly string[]
 }
 
-/** How the answers of a source look, as far as parsing needs to know. */
+/** The form of a source's answers, for the parser. */
 export interface AnswerForm {
   /** The list of a JSON page that holds the records. Default: the only list of objects. */
   readonly recordsIn?: string
-  /** Fields in which a JSON record may say which table it is of, where an answer has several. Default: none. */
+  /** Fields in which a JSON record may name its table, where an answer has several. Default: none. */
   readonly tableIn?: readonly string[]
-  /** Answers that were asked for in another dialect than the source's own names are in, by its name. Default: there is one. */
+  /** By dialect: the form of answers that were requested in it. Default: the source has one dialect. */
   readonly dialects?: Readonly<Record<string, AnswerDialect>>
-  /** By the name that columns, fields and dimensions put into `normalize`, beside `period_start`, which every source has. Default: none. */
+  /** By the name that columns, fields and dimensions give as `normalize`; `period_start` is built in. Default: none. */
   readonly spellings?: Readonly<Record<string, Spelling>>
-  /** The span a request for the window asks for, where that can be wider: its other rows are passed over. Default: the window. */
+  /** The span that a request for the window covers, where it is wider: rows outside the window are skipped. Default: the window. */
   readonly spanOf?: (definition: Definition, window: Window) => Window
 }
 
@@ -102,11 +102,11 @@ export interface SourceSpec extends AnswerForm {
   readonly description: string
   /** Checks `params` of a definition; unknown names are errors. */
   readonly params: ZodType<Readonly<Record<string, ParamValue>>>
-  /** Parameters that say how an answer is handed over, not what it says: no part of a key. Default: none. */
+  /** Parameters that change how an answer is delivered, not its content: no part of a key. Default: none. */
   readonly deliveryParams?: readonly string[]
   readonly dimensions: Readonly<Record<string, DimensionSpec>>
   /**
-   * Where they depend on the dataset: those of the one that the parameters name, as they were written. `dimensions` is then what an unknown dataset has.
+   * The dimensions of the dataset that `params` (as written) name, where they depend on it. `dimensions` is then for a dataset that is not known.
    * @param forEach names that the definition runs for
    */
   readonly dimensionsOf?: (
@@ -115,37 +115,37 @@ export interface SourceSpec extends AnswerForm {
   ) => Readonly<Record<string, DimensionSpec>>
   /** The parameters with defaults that depend on the dataset. Default: as they are. */
   readonly withDefaults?: <Given extends Readonly<Record<string, unknown>>>(params: Given) => Given
-  /** What tells rows of the dataset apart beside its dimensions, where the source knows; null: it does not. */
+  /** Columns that identify rows of the dataset beside its dimensions; null: the source does not know them. */
   readonly splitOf?: (table: string) => readonly string[] | null
-  /** Fields of the response known beforehand: they supply type, description, aliases a definition leaves out. */
+  /** Known fields of the response: they supply the type, description and aliases that a definition leaves out. */
   readonly fields: Readonly<Record<string, FieldSpec>>
   /** Whether a column may name a response field that is not in `fields` (batch metrics are an open set). */
   readonly openFields: boolean
-  /** Window sizes the source can be asked for; absent: every size. */
+  /** Window sizes that the source offers. Default: every size. */
   readonly windowSizes?: readonly WindowSize[]
-  /** Consecutive windows of one request, and windows times combinations of values. Default: one window; as many cells as planning takes in one step. */
+  /** Limits of one request: consecutive windows; cells, which are windows times combinations of values. Default: one window; the cells of one planning step. */
   readonly packing?: { readonly windows: number; readonly cells?: number }
-  /** Of the dataset that the parameters name. Default: those of the dimensions, and of `packing`. */
+  /** Limits of the dataset that the parameters name. Default: those of the dimensions and of `packing`. */
   readonly limitsOf?: (params: Readonly<Record<string, unknown>>) => DatasetLimits
   /** Default: a row is for the whole window. */
   readonly period?: PeriodSpec
   /** Tables of `bi` by the key column that joins to each. Default: none; the calendar, `dim_date`, is there for every source. */
   readonly dimensionTables?: Readonly<Record<string, DimensionTableSpec>>
-  /** Of a walk: its pages are paid for. Prices are learned from bills; this is what others were seen to pay. Default: pages are free, and of reports nothing is known. */
+  /** Pages of a walk cost credits. `seen`: prices that other accounts paid; real prices are learned from bills. Default: pages are free, prices of reports not known. */
   readonly billing?: { readonly seen: readonly NamedPrice[] }
-  /** Which dataset a definition asks for, where the source offers several; its answers are counted alike. Default: the source is the dataset. */
+  /** The dataset that a definition requests, where the source offers several: all answers of a dataset count alike. Default: the source is the dataset. */
   readonly datasetOf?: (definition: { readonly params: Readonly<Record<string, unknown>> }) => string
-  /** What is wrong with a definition though each of its parts is right. */
+  /** Problems of a definition as a whole, found where each of its parts is valid. */
   readonly problems?: (definition: ParamsAndWindow) => readonly SpecProblem[]
 }
 
-/** What a source looks at as a whole. */
+/** The parts of a definition that `problems` checks together. */
 export interface ParamsAndWindow {
   readonly params: Readonly<Record<string, unknown>>
   readonly window: Pick<Definition['window'], 'every'>
 }
 
-/** Whose key, of which API: a definition is one. `source` may also be the API's name alone. */
+/** Names an account of an API; a `Definition` fits. `source` may also be the API's name alone. */
 export type AccountOf = Pick<Definition, 'source' | 'account'>
 
 /** The source with the dimensions of the dataset that a definition names. */
@@ -159,16 +159,16 @@ export const ofDataset = <Spec extends SourceSpec>(
 export interface Dataset {
   readonly table: string
   readonly metrics: readonly string[]
-  /** What it can be asked by; null: the service does not say. */
+  /** Filters that a request may have; null: the service does not say. */
   readonly filters: readonly string[] | null
-  /** By the parameter of a definition: what the dataset can be asked with. */
+  /** By parameter of a definition: the values that the dataset accepts. */
   readonly choices: Readonly<Record<string, readonly string[]>>
-  /** Columns that tell rows apart beside the period and what is asked for; null where the service does not say. */
+  /** Columns that identify rows beside the period and the filters; null: the service does not say. */
   readonly dimensions: readonly string[] | null
   /** What the service says of the dataset, and of its metrics and dimensions by name; empty where it says nothing. */
   readonly about: string
   readonly descriptions: Readonly<Record<string, string>>
-  /** First and last month there is, YYYY-MM; null where the service does not say. */
+  /** First and last month with data, YYYY-MM; null: the service does not say. */
   readonly from: string | null
   readonly to: string | null
 }

@@ -16,7 +16,7 @@ export interface Window {
   readonly to: IsoDate
 }
 
-/** What is asked for of each thing a pipeline runs for: one value, or several that are asked for together in one report. */
+/** The values of each dimension that one request asks for: one value, or several that one report asks for together. */
 export type Slice = Readonly<Record<string, string | readonly string[]>>
 
 export type ParamValue = string | number | boolean | readonly string[]
@@ -40,10 +40,10 @@ export interface Column {
   readonly from: readonly string[]
   /** Value used where the record lacks the field altogether; null: absent means NULL. A present null stays NULL. */
   readonly ifAbsent: string | null
-  /** No record of an answer need have the field, whatever the loads before had. Default: such an answer is held. */
+  /** An answer may lack the field in every record, although earlier loads had it. Default: the units of such an answer are held. */
   readonly mayVanish?: boolean
   readonly normalize: Normalize | null
-  /** null: a fraction does not fit a column of whole numbers, and its row is rejected. */
+  /** null: a fraction in a column of whole numbers rejects its row. */
   readonly rounding: RoundingMode | null
 }
 
@@ -51,7 +51,7 @@ export interface Column {
 export interface TableIndex {
   /** In the order of the index. */
   readonly columns: readonly string[]
-  /** Carried along unordered, so that a question that needs no other column never reads the table. */
+  /** `include` of the index: a query that needs no other column is answered by the index alone. */
   readonly include: readonly string[]
 }
 
@@ -62,9 +62,9 @@ export interface Dimension {
   readonly bucket: number | null
   /** File the values were read from; null when they stand in the YAML or the database. */
   readonly file: string | null
-  /** What is wrong with that file, where it cannot be taken in: `values` is empty, and what it lists is not known. */
+  /** Why the file cannot be read. `values` is then empty, and its real values are not known. */
   readonly unread?: string
-  /** Where they are read from the database: `values` is empty until a run has read them. Default: they are not. */
+  /** The query that gives the values. `values` is empty until a run has read them. Default: the values do not come from the database. */
   readonly query?: ListQuery
 }
 
@@ -74,7 +74,7 @@ export interface ListQuery {
   /** A list that loses more than this share of its values is held (0..1). */
   readonly shrink: number
   readonly timeoutMs: number
-  /** The dimension's values are what it gave, or gave before. Default: they were not read yet, and are not known. */
+  /** `values` holds what the query returned, now or at its last success. Default: no run has read the list yet. */
   readonly isRead?: boolean
 }
 
@@ -83,13 +83,13 @@ export type WindowSize = 'day' | 'week' | 'month'
 /** When the service publishes a month and when it may change it again: days of the following month, in `timeZone`. */
 export interface PublicationCalendar {
   readonly publishedOn: number
-  /** A window is there so many days after its end, and may change on any day. Default: the days of the month count. */
+  /** A window is published so many days after its end, and may change on any day. Default: `publishedOn` and `restatedOn` decide. */
   readonly afterDays?: number
   readonly restatedOn: readonly number[]
   readonly timeZone: string
-  /** First day of which there are no data any more, of a table that ends. Default: it goes on. */
+  /** First day without data, of a table that the service ended. Default: the table has no end. */
   readonly until?: IsoDate
-  /** What the service itself said: up to which day there are data, and when it said so. Default: nothing, the calendar alone counts. */
+  /** Up to which day the service says that it has data, and when it said so. Default: it said nothing, the calendar alone decides. */
   readonly released?: { readonly availableTo: IsoDate; readonly heardMs: number }
 }
 
@@ -98,7 +98,7 @@ export interface WindowRule {
   readonly from: IsoDate
   /** How many of the newest published windows are checked again for restated values. */
   readonly lookBack: number
-  /** Days after which an answer is asked about again whatever the calendar says, its units spread over as many nights; null: never. */
+  /** After so many days an answer is requested again, also without a restatement; its units are spread over as many nights. null: never. */
   readonly fullCheckDays: number | null
   readonly publication: PublicationCalendar
 }
@@ -110,13 +110,13 @@ export interface Schedule {
   readonly catchUp: 'last' | 'all' | 'none'
 }
 
-/** What to do by itself when the service's answer leaves a choice that costs money, and how its count is read. */
+/** What a run decides without a person where a choice costs money, and how a report is read. */
 export interface ReportPolicy {
   /** What a data point is. Default `learn`. */
   readonly dataPoints?: DataPointRule
-  /** Whether the last line of a report ends as the others do. Default required: a body that was cut there would look whole. */
+  /** Whether the last line of a report must end with a line break. Default required: else a report cut in its last line looks complete. */
   readonly finalNewline?: 'required' | 'optional'
-  /** Which of several tables in the answer is read: its place in the file, or the name of its list. Default: there is one. */
+  /** Which of several tables in the answer is read: its position in the file, or the name of its list. Default: the answer has one table. */
   readonly section?: number | string
   /** Send a submission again whose reply was lost (it may buy the report twice). Default false. */
   readonly resubmitUncertain: boolean
@@ -127,7 +127,7 @@ export interface ReportPolicy {
 /** The span that the date of one row stands for. */
 export interface RowPeriod {
   readonly every: WindowSize
-  /** The key holds what decides it, so that a table's rows of another span are told apart. */
+  /** The parameter that decides the span is in the key, so that rows of different spans do not collide. */
   readonly isInKey: boolean
 }
 
@@ -144,7 +144,7 @@ export interface Definition {
   readonly account: string
   readonly dimensions: readonly Dimension[]
   readonly window: WindowRule
-  /** The pipeline that goes on where this one ends. Default: none. */
+  /** The pipeline that continues this one after its table's end. Default: none. */
   readonly successor?: string
   readonly schedule: Schedule | null
   readonly columns: readonly Column[]
@@ -157,13 +157,13 @@ export interface Definition {
   readonly guard: GuardRule | null
   /** What its purchases are charged to: `{ client: 'acme' }`. */
   readonly tags: Readonly<Record<string, string>>
-  /** Day of the following month on which a month must be loaded, in the time zone of the service's calendar; null: late data are no cause. */
+  /** Day of the following month by which a month must be loaded, in the calendar's time zone; null: late data raise no alarm. */
   readonly expect: { readonly monthBy: number } | null
   /** What the rows of a unit must be, tested before they are loaded. */
   readonly tests: readonly DataTest[]
   readonly publish: boolean
   readonly period: RowPeriod
-  /** Those that key columns join to, by name: every load adds to them in this order. */
+  /** Dimension tables that key columns join to, sorted by name: every load writes them in this order, which prevents deadlocks. */
   readonly dimensionTables: readonly DimensionTable[]
 }
 
@@ -178,8 +178,8 @@ export interface Unit {
 }
 
 /**
- * What is asked for in one go: every combination of the values, over one window or several consecutive ones. A walk asks for one unit. The key is for
- * messages: the unit's where it is one unit, else `pipeline/v1/2024-01..2026-12/country=3 values;domain=100 values`.
+ * What one job requests: every combination of the values, over one or several consecutive windows. A walk requests one unit. The key is for
+ * messages: the unit's key, or of several units `pipeline/v1/2024-01..2026-12/country=3 values;domain=100 values`.
  */
 export interface Box extends Omit<Unit, 'slice'> {
   /** One value, or the list of them, of each dimension. */
@@ -188,7 +188,7 @@ export interface Box extends Omit<Unit, 'slice'> {
 
 export type JobKind = 'walk' | 'report'
 
-/** `replaced`: other jobs ask for its units now; a late id of it is still taken in. */
+/** `replaced`: other jobs request its units now; a report id that comes late is still recorded. */
 export const jobStates = ['open', 'held', 'failed', 'done', 'replaced'] as const
 export type JobState = (typeof jobStates)[number]
 
@@ -202,12 +202,12 @@ export type ReportState = (typeof reportStates)[number]
 
 /** One page or one report file as the service sent it. */
 export interface Payload {
-  /** What was asked for; the parser believes the bytes. */
+  /** The format that was requested; the parser goes by the bytes. */
   readonly format: 'json' | 'csv'
   /** Number of the part within the unit, from 1 and without gaps. */
   readonly part: number
   readonly body: AsyncIterable<Uint8Array>
-  /** The service said that there is nothing in it, so that no bytes are no damage. Default false. */
+  /** The service said that the part holds no data: an empty body is then no damage. Default false. */
   readonly mayBeEmpty?: boolean
   /** Where the service answers in several files: the name of this one, and of all. */
   readonly file?: { readonly name: string; readonly of: readonly string[] }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import type { Box, Slice, Window } from './types.ts'
 import { showSpan } from './window.ts'
 
-/** Longer lists of values are shown by their number, with a digest that tells them apart. */
+/** A longer list of values is shown as its length and a digest, which identifies it. */
 const longestList = 120
 
 /** `keywords/v1/2026-01/country=us;domain=a.com`. Lists stand in brackets; the order of dimensions and values does not matter. */
@@ -23,20 +23,20 @@ const shown = (value: string | readonly string[]): string => {
   return `[${values[0]?.slice(0, 40)}..${values.length}:${digest}]`
 }
 
-// What separates parts of a key never stands inside one; neither do blanks and control characters.
+// Escapes the separators of a key, blanks and control characters, so that a part never contains them.
 const escaped = (text: string): string =>
   text.replace(/[%/;=,:[\]\s\p{C}]/gu, (character) =>
     [...new TextEncoder().encode(character)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join(''),
   )
 
-/** The window may be several consecutive ones. */
+/** `window` may span several consecutive windows. */
 interface BoxParts extends Pick<Box, 'pipeline' | 'version' | 'window'> {
   readonly dimensions: readonly string[]
-  /** One value of each dimension, for each slice. Together they are every combination of what they hold. */
+  /** For each slice one value of each dimension. Together they must be every combination of those values. */
   readonly slices: readonly (readonly string[])[]
 }
 
-/** What slices and a span are when they are asked for together: the values of each dimension, one where there is one. */
+/** The box that requests these slices together: a list of values for each dimension, or the single value. */
 export const boxOf = ({ pipeline, version, window, dimensions, slices }: BoxParts): Box => {
   const slice = Object.fromEntries(
     dimensions.map((name, place) => {

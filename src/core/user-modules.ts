@@ -5,11 +5,11 @@ import { pathToFileURL } from 'node:url'
 import { shipped } from './shipped.ts'
 
 const shared = new Set(['kysely', 'zod'])
-/** A source without its own installation of Millrace gets the one that runs it. */
+/** A user's source without its own installation of Millrace imports the running one. */
 const ourselves = pathToFileURL([shipped('src', 'index.ts'), shipped('src', 'index.js')].find(existsSync) ?? '').href
 let registered = false
 
-/** Call before importing a user's file. What the user's folder has itself comes first. */
+/** Call before importing a user's file. A library in the user's own node_modules comes first. */
 export const shareOurModules = (): void => {
   if (registered) return
   registered = true

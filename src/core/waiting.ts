@@ -1,6 +1,6 @@
-// The one place where waiting is told: what waits for more than seconds says what for and how long, and the command that runs shows it.
+// The one place that reports waits: code that waits for more than seconds says for what and how long; the command shows it.
 
-/** A pause that is known to last so long is told at once; what may end any moment once it has lasted so long. */
+/** A pause known to last this long is reported at once; a wait of unknown length once it has lasted this long. */
 export const toldPauseMs = 5_000
 const againMs = 60_000
 
@@ -9,7 +9,7 @@ type Show = (message: string) => void
 let show: Show = () => undefined
 const toldAt = new Map<string, number>()
 
-/** From now on waits are told there; returns where they were told before. Default: nowhere. */
+/** From now on waits are reported to `listener`; returns the former listener. At first no listener is set. */
 export const showWaits = (listener: Show): Show => {
   const before = show
   show = listener
@@ -17,7 +17,7 @@ export const showWaits = (listener: Show): Show => {
   return before
 }
 
-/** Told again after a minute. @param what the same for all that wait for the same */
+/** Shows the message, at most once a minute for the same `what`. @param what equal for all waits with the same cause */
 export const tellWait = (what: string, message: string): void => {
   const now = performance.now()
   if (now - (toldAt.get(what) ?? Number.NEGATIVE_INFINITY) < againMs) return
@@ -25,7 +25,7 @@ export const tellWait = (what: string, message: string): void => {
   show(message)
 }
 
-/** Tells that a wait lasts, until what it returns is called. @param words told the seconds it has lasted */
+/** Reports a wait while it lasts; the returned function ends that. @param words makes the message from the seconds so far */
 export const watchWait = (what: string, words: (seconds: number) => string): (() => void) => {
   const begun = performance.now()
   const tell = (): void => tellWait(what, words(Math.round((performance.now() - begun) / 1_000)))

@@ -39,10 +39,10 @@ export const parsePeriod = (text: string, what: string): IsoDate => {
   throw new EtlError('USAGE', `${what} is '${text}'; write a month as YYYY-MM, for example 2026-01.`)
 }
 
-/** The days that bi.dim_date has, half-open: rows of others could be joined to nothing. */
+/** The days of bi.dim_date, half-open: rows outside could not be joined. */
 const calendar = { from: '2015-01-01', to: '2050-01-01' }
 
-/** Inclusive range of people (`2026-01`, `2026-03`) as half-open span. Throws USAGE when it runs backwards. */
+/** The inclusive range that a person wrote (`2026-01`, `2026-03`) as a half-open span. Throws USAGE when it runs backwards. */
 export const inclusiveRange = (fromText: string, toText: string, size: WindowSize): Window => {
   const from = alignDown(parsePeriod(fromText, '--from'), size)
   const last = parsePeriod(toText, '--to')
@@ -83,20 +83,20 @@ export const timeIn = (nowMs: number, timeZone: string): string =>
     .toString({ smallestUnit: 'minute' })
     .replace('T', ' ')
 
-/** `afterDays` after its end, else the day on which the month holding `window`'s last day is published: `publishedOn` of the month after it. */
+/** The day on which `window` is published: `afterDays` after its end, else day `publishedOn` of the month after its last day. */
 export const publicationDate = (window: Window, calendar: PublicationCalendar): IsoDate =>
   calendar.afterDays !== undefined
     ? addWindows(window.to, 'day', calendar.afterDays)
     : dayOfMonth(addWindows(alignDown(lastDay(window), 'month'), 'month', 1), calendar.publishedOn)
 
-/** Whether the table has ended before it. */
+/** Whether the service ended the table before this window. */
 export const isPastEnd = (window: Window, { until }: PublicationCalendar): boolean => until !== undefined && window.from >= until
 
-/** By the service's own word, or by the calendar where it said nothing yet. What comes after the end of a table never is. */
+/** Whether the service said that it has the window, or the calendar says so. A window after the table's end is never published. */
 export const isPublished = (window: Window, calendar: PublicationCalendar, nowMs: number): boolean =>
   !isPastEnd(window, calendar) && isPublishedByDay(window, calendar, nowMs)
 
-/** The same, wherever the table ends. */
+/** The same, without regard to the table's end. */
 export const isPublishedByDay = (window: Window, calendar: PublicationCalendar, nowMs: number): boolean =>
   lastDay(window) <= (calendar.released?.availableTo ?? '') ||
   publicationDate(window, calendar) <= dateIn(nowMs, calendar.timeZone)
@@ -116,7 +116,7 @@ export const lastRestatementMs = (calendar: PublicationCalendar, nowMs: number):
   return Math.max(startOfDayMs(past.at(-1) ?? month, calendar.timeZone), Math.min(early?.atMs ?? 0, nowMs))
 }
 
-/** A release before its day in the calendar counts in place of that day, so that nothing is asked for twice. */
+/** A release that came before its calendar day replaces that day, so that no window is requested twice. */
 const earlyRelease = ({ released, ...calendar }: PublicationCalendar) => {
   if (released === undefined) return null
   const newest = { from: released.availableTo, to: addWindows(released.availableTo, 'day', 1) }

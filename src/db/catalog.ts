@@ -1,16 +1,16 @@
-// What PostgreSQL's own catalog says: which tables, views and roles there are, and whether the server is one of several.
+// Questions to PostgreSQL's catalog: which tables, views and roles exist, and whether the database is a Citus cluster.
 import type { Database } from './connect.ts'
 import type { Db } from './tables.ts'
 import { type Maybe, query, type Texts } from './typed-row.ts'
 
-/** Those of the tables and views that are not there, in the order given. @param names with their schema */
+/** The tables and views that do not exist, in the order given. @param names with their schema */
 export const missingRelations = async (db: Db, names: readonly string[]): Promise<string[]> => {
   const rows = await query<Texts<'name'>>(db)`
     select name from unnest(${[...names]}::text[]) with ordinality as wanted (name, at) where to_regclass(name) is null order by at`
   return rows.map(({ name }) => name)
 }
 
-/** Columns of a table or view in its order, `about` from their comments; none where there is no such thing. @param relation with its schema */
+/** Columns of a table or view in its order, `about` from their comments; empty where it does not exist. @param relation with its schema */
 export const relationColumns = (db: Db, relation: string) =>
   query<Texts<'name' | 'type'> & Maybe<Texts<'about'>>>(db)`
     select attname as name, format_type(atttypid, atttypmod) as type, col_description(attrelid, attnum) as about from pg_attribute
@@ -28,8 +28,8 @@ export const roleExists = async (db: Db, role: string): Promise<boolean> => {
 const clusters = new WeakMap<Database, boolean>()
 
 /**
- * Tables that are spread over several servers are not written in one statement with those that are not. An answer is kept for the pool's life;
- * a question that failed is asked again.
+ * Whether this is Citus: one statement cannot write both distributed and local tables there. The result is cached for the pool's life,
+ * a failed query is not.
  */
 export const isCluster = async (database: Database): Promise<boolean> => {
   const known = clusters.get(database) ?? (await askCluster(database))

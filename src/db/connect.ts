@@ -1,4 +1,4 @@
-// The connection pool, with values as text where JavaScript would lose digits, and errors in our own words.
+// Opens the warehouse: a connection pool that reads values as text where JavaScript would lose digits; errors say what to do.
 import { Kysely } from 'kysely'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
@@ -12,9 +12,9 @@ import { postgresDialect, readStartOptions, type Setting, setUpSession } from '.
 import { defaultSilenceMs, WatchedClient, watchStatements } from './stoppable.ts'
 import type { Db, Tables } from './tables.ts'
 
-/** One connection. The other folders know pg by these names alone. */
+/** One connection. Other folders use pg only through these two types. */
 export type DatabaseClient = pg.PoolClient
-/** For what Kysely cannot say: LISTEN, COPY, libraries with a pool of ours. */
+/** For what Kysely cannot express: LISTEN, COPY, libraries that take a pool. */
 export type DatabasePool = pg.Pool
 
 /** The warehouse, connected. */
@@ -28,16 +28,16 @@ interface DatabaseOptions {
   readonly applicationName?: string
   /** Default 10. */
   readonly maxConnections?: number
-  /** Only reads: a standby and a login that may not write will do. Default false. */
+  /** Only reads, so a standby or a read-only login is accepted. Default false. */
   readonly readsOnly?: boolean
   /** Whether an embedded warehouse that does not exist yet is refused. Default false: it is made. */
   readonly mustExist?: boolean
-  /** How long a statement may bring nothing before its server is asked whether it still works on it. Default 30 s. */
+  /** How long a statement may stay without an answer before the server is asked whether it still works on it. Default 30 s. */
   readonly silenceMs?: number
 }
 
 const oldestVersion = 150_000
-/** A statement that was left to the server, behind somebody's lock, does not keep the process. */
+/** A process that ends waits so long for its statements; one that waits for a lock is left to the server. */
 const farewellMs = 1_000
 const adoptTries = 3
 
@@ -57,7 +57,7 @@ const isoTimestamp = (value: string): string => {
   return zoned === null ? value : `${zoned[1]}T${zoned[2]}Z`
 }
 
-/** Opens the warehouse and looks whether it is there, new enough and writable. Throws EtlError with the remedy. */
+/** Opens the warehouse and checks that it is reachable, new enough and writable. Throws EtlError with the remedy. */
 export const openDatabase = async (options: DatabaseOptions): Promise<Database> => {
   if (options.databaseUrl !== null) return connect(options, options.databaseUrl, null)
   for (let attempt = 1; ; attempt += 1) {
@@ -65,29 +65,29 @@ export const openDatabase = async (options: DatabaseOptions): Promise<Database> 
     try {
       return await connect(options, server.url, server)
     } catch (error) {
-      // The command that had started it may have stopped it between our look and our connection.
+      // The command that started the server may have stopped it just before this connection.
       if (attempt >= adoptTries || !isEtlError(error) || error.code !== 'DATABASE_UNREACHABLE') throw error
     }
   }
 }
 
-/** Where libpq, and with it every other PostgreSQL program, does not verify the server's name; this driver would. */
+/** With these modes libpq, and so every other PostgreSQL program, does not verify the server's name; this driver would. */
 const libpqModes = new Set(['prefer', 'require'])
 
-/** Exported for tests: what the pages say of sslmode is checked against it. */
+/** Exported for tests, which check what the docs say about sslmode. */
 export const withLibpqMeaning = ({ searchParams }: URL): void => {
   if (libpqModes.has(searchParams.get('sslmode') ?? '') && !searchParams.has('uselibpqcompat'))
     searchParams.set('uselibpqcompat', 'true')
 }
 
 /**
- * What the address says of the session gives way to ours: their settings come first and ours win, and our name stays, by which other
- * processes see that this one lives. `settings`: of the address, set once connected.
+ * The address with session options taken out: `settings` of the address are set after connecting, before ours, which win; our application name
+ * stays, because other processes see by it that this one is alive.
  */
 const withOwnSession = (url: Secret): { readonly config: pg.ClientConfig; readonly settings: readonly Setting[] } => {
   const address = new URL(url.reveal())
   const { searchParams } = address
-  // Of a database's name the driver leaves these as an address writes them; they may stand in its path as they are.
+  // The driver does not decode these characters in a database's name; they are valid in a path, so decode them here.
   const pathname = address.pathname.replace(/%(?:2[46BCF]|3[ABD]|40)/gi, decodeURIComponent)
   if (searchParams.size === 0 && pathname === address.pathname)
     return { config: { connectionString: url.reveal() }, settings: [] }
@@ -124,7 +124,7 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
     idleTimeoutMillis: 30_000,
     types: typeParsers,
   })
-  // A connection that is cut, idle or between two statements of a transaction, is replaced at the next use; without a listener it would
+  // A connection that breaks while idle or between two statements is replaced at the next use; without a listener its error event would
   // end the process.
   pool.on('error', () => undefined)
   pool.on('connect', (client) => client.on('error', () => undefined))
@@ -142,7 +142,7 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
     /** Host, port and database; never the password. */
     display: embedded === null ? display : `${display} (embedded)`,
     embedded: embedded !== null,
-    /** What opens the embedded one in a shell; null: a server of its own. */
+    /** The psql command of the embedded server; null: DATABASE_URL names the server. */
     psql: embedded?.psql ?? null,
     url,
     /** Ends the pool, and the embedded server unless another command uses it. */
@@ -181,7 +181,7 @@ const assertFit = ({ version, standby, read_only, encoding }: ServerFacts, displ
       `The warehouse ${display} is PostgreSQL ${version}; Millrace needs 15 or newer. Upgrade it, or set DATABASE_URL to another.`,
     )
   }
-  // SQL_ASCII takes whatever bytes come.
+  // SQL_ASCII stores any bytes.
   if (!['UTF8', 'SQL_ASCII'].includes(encoding)) {
     throw settingError(
       `The warehouse ${display} has the encoding ${encoding}, which lacks characters that answers hold. Make a database with ENCODING 'UTF8' and set DATABASE_URL to it.`,
@@ -202,19 +202,19 @@ export const copyOutOf = (client: DatabaseClient, statement: string): CopyToStre
 export const copyInto = (client: DatabaseClient, statement: string): CopyStreamQuery => client.query(copyFrom(statement))
 
 const answerMs = 10_000
-/** Others may take the very session we expect between two of our statements. */
+/** Several rounds: another client of the pooler can make one round look right by chance. */
 const rounds = 3
 
 const pidOf = async (client: pg.ClientBase): Promise<number | undefined> =>
   (await client.query<Numbers<'pid'>>('select pg_backend_pid() as pid')).rows[0]?.pid
 
-/** A pooler makes up the number that it tells at the start; PostgreSQL tells its own. @param pid the server's own number of the client's session */
+/** Whether a pooler is between: it sends an invented pid at the start of a session. @param pid the server's own pid of the session */
 const isPooled = (client: pg.ClientBase, pid: number): boolean =>
   'processID' in client && typeof client.processID === 'number' && client.processID !== pid
 
 /**
- * Throws CONFIGURATION where statements of one client reach different sessions (transaction or statement pooling): prepared statements, settings and
- * temporary tables would be another's. While a second client is inside a transaction, the first must still be where it was, and be there alone.
+ * Throws CONFIGURATION where one client's statements reach different sessions (transaction or statement pooling): prepared statements, settings and
+ * temporary tables would mix. While a second client is inside a transaction, the first must keep its session and not share it.
  * @param display the database as people know it
  */
 const assertOwnSession = async (client: pg.ClientBase, config: pg.ClientConfig, display: string): Promise<void> => {

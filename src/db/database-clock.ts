@@ -1,13 +1,13 @@
-// The database's clock in the program: asked now and then, carried on by a clock that only measures spans. What the machine's own clock says does not matter.
+// The database's clock in the program: read now and then, advanced by a monotonic clock in between. The machine's own clock does not matter.
 import { sql } from 'kysely'
 import { systemClock } from '../core/clock.ts'
 import type { Db } from './tables.ts'
 import { type Numbers, query } from './typed-row.ts'
 
-/** Differences beyond this are said. */
+/** A larger difference is reported to people. */
 const mostSkewMs = 60_000
 
-/** The one clock for times that are compared: several machines write to one warehouse. Asks once; throws what the database throws. */
+/** The one clock for times that are compared, because several machines write to one warehouse. Reads it once; throws the database's errors. */
 export const openDatabaseClock = async (db: Db) => {
   let [aheadMs, skewMs] = [0, 0]
   const sync = async (from: Db): Promise<void> => {
@@ -15,7 +15,7 @@ export const openDatabaseClock = async (db: Db) => {
     const [row] = await query<Numbers<'ms'>>(from)`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`
     const after = performance.now()
     if (row === undefined) return
-    // The answer was true at some moment between the two.
+    // The database read its clock at some moment between the two.
     aheadMs = row.ms - (before + after) / 2
     skewMs = Date.now() - after - aheadMs
   }
@@ -41,7 +41,7 @@ export const skewWarning = ({ skewMs }: { readonly skewMs: number }): string | n
   return `The clock of this machine is ${span} ${skewMs > 0 ? 'ahead of' : 'behind'} the database's. Every time here is the database's; set the machine's clock (NTP) so that its logs agree.`
 }
 
-/** Now, in a statement: also within a transaction that began earlier. */
+/** The time of the statement, also in a transaction that began earlier. */
 export const databaseNow = sql<string>`clock_timestamp()`
 
 /** So many milliseconds from now. */

@@ -1,4 +1,4 @@
-// PostgreSQL's and the driver's errors in our own words, with what to do.
+// Turns errors of PostgreSQL and its driver into EtlErrors that say what to do.
 import { type ErrorCode, EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { redact, type Secret } from '../core/redact.ts'
 
@@ -48,7 +48,7 @@ const describe = (error: unknown): { readonly code: ErrorCode; readonly advice: 
       code: 'DATABASE',
       advice: `Unless somebody cancelled it, ${limit} of the server, the database or the login is too short: \`alter role … set ${limit} = 0\` for the login in DATABASE_URL, then run the command again.`,
     }
-  // Somebody's own, as in an event trigger.
+  // A function of the database's owner, such as an event trigger's.
   const [, name] = /^PL\/pgSQL function (\S+)/.exec(error instanceof Error ? String(Reflect.get(error, 'where')) : '') ?? []
   if (name !== undefined && /^42(P01|883|704)/.test(sqlState))
     return {
@@ -66,7 +66,7 @@ export const sqlStateOf = (error: unknown): string => {
   return typeof error.code === 'string' ? error.code : ''
 }
 
-/** The rule of a table that a row breaks: a constraint, a column that must be filled; null: the error is about something else. */
+/** The constraint or NOT NULL column that a row violates; null: the error is about something else. */
 export const brokenRule = (error: unknown): string | null => {
   if (!(error instanceof Error) || !/^23/.test(sqlStateOf(error))) return null
   const kind = ['constraint', 'column'].find((one) => typeof Reflect.get(error, one) === 'string')
@@ -86,7 +86,7 @@ export const dependentsOf = (error: unknown): string => {
 export const isDatabaseError = (error: unknown): boolean => {
   const state = sqlStateOf(error)
   return (
-    // EPERM and EROFS are the file system's.
+    // EPERM and EROFS look like SQLSTATEs, but come from the file system.
     /^(?!E[A-Z]{4}$)[0-9A-Z]{5}$/.test(state) ||
     networkCodes.has(state) ||
     /Query read timeout|Connection terminated|connection error|Client has encountered|connection has been discarded/i.test(
@@ -98,8 +98,8 @@ export const isDatabaseError = (error: unknown): boolean => {
 const isAway = (error: unknown): boolean => describe(error).code === 'DATABASE_UNREACHABLE'
 
 /**
- * Whether the failure is the server's, the connection's or another session's, and may pass by itself: an outage, a restore, a login that is closed for a while, a
- * lock, no room. The rest is the statement's own.
+ * Whether the error is transient: caused by the server, the connection or another session, such as an outage, a restore, a login that is blocked for a while, a
+ * lock, a full disk. Other errors belong to the statement.
  */
 export const isPassing = (error: unknown): boolean => {
   if (isEtlError(error)) return error.code === 'DATABASE_UNREACHABLE' || isPassing(error.cause)
@@ -110,7 +110,7 @@ export const isPassing = (error: unknown): boolean => {
 export const databaseError = (error: unknown, display: string): EtlError => {
   if (isEtlError(error)) return error
   const { code, advice } = describe(error)
-  // A failed connection to several addresses carries its reasons in a list, and an empty message.
+  // A host with several addresses fails with an empty message and a list of errors.
   const said = error instanceof AggregateError ? error.errors.map(messageOf).join('; ') : messageOf(error)
   return new EtlError(code, `The warehouse ${display}: ${redact(said)}. ${advice}`, { cause: error })
 }

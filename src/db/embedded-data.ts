@@ -1,4 +1,4 @@
-// The embedded server's files: private folder, data, password, log, the lock of who starts it, and what postmaster.pid says of a running server.
+// The embedded server's files: private folder, data, password, log, the lock for starting and stopping, and postmaster.pid of a running server.
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import {
@@ -38,7 +38,7 @@ export const serverFiles = (home: string) => {
   return { folder, data, log: join(folder, 'server.log'), pidFile: join(data, 'postmaster.pid') }
 }
 
-/** Makes the folder of the server, ours alone; another user's server may pass through it. Throws where it belongs to somebody else or is a link. */
+/** Makes the server's folder, private to this user; a server of another user may only pass through it. Throws where another user owns it, or it is a link. */
 export const makeFolder = (files: ServerFiles, user: ServerUser | null): void => {
   let folder: number | null = null
   try {
@@ -57,7 +57,7 @@ export const makeFolder = (files: ServerFiles, user: ServerUser | null): void =>
   }
 }
 
-/** The password of this data folder, made at the first call; a file only we can read. */
+/** The password of this data folder, made at the first call, in a file that only this user can read. */
 export const serverPassword = (files: ServerFiles): Secret => {
   const file = join(files.folder, 'password')
   try {
@@ -68,7 +68,7 @@ export const serverPassword = (files: ServerFiles): Secret => {
   }
 }
 
-/** Whether the data folder is whole. Throws where it holds data that PostgreSQL cannot open as it is: nothing is deleted then. */
+/** Whether the data folder is complete. Throws, and deletes nothing, where it holds data that PostgreSQL cannot open. */
 const hasData = (files: ServerFiles): boolean => {
   if (existsSync(join(files.data, 'PG_VERSION'))) return true
   if (!existsSync(join(files.data, 'global', 'pg_control'))) return false
@@ -79,9 +79,9 @@ const hasData = (files: ServerFiles): boolean => {
   )
 }
 
-/** initdb into a folder of its own, renamed when whole, so that a kill leaves nothing half-made. Call under the server's lock. */
+/** Runs initdb in a temporary folder and renames it when complete, so that a kill leaves no half-made data. Call under the server's lock. */
 export const ensureData = async (files: ServerFiles, user: ServerUser | null, password: Secret): Promise<void> => {
-  // What a killed set-up left behind.
+  // Leftovers of a killed set-up.
   for (const name of readdirSync(files.folder))
     if (/^data\.\d+\.[0-9a-f]{8}(\.password)?$/.test(name)) rmSync(join(files.folder, name), { recursive: true, force: true })
   if (hasData(files)) return
@@ -110,7 +110,7 @@ export const ensureData = async (files: ServerFiles, user: ServerUser | null, pa
   }
 }
 
-/** What postmaster.pid says; null when there is none or it names no process. No port: the server is just starting and has not written it yet. */
+/** What postmaster.pid says; null: no file, or no pid in it. Without a port: the server is starting and has not written it yet. */
 export const readPostmaster = (files: ServerFiles) => {
   const lines = readIfThere(files.pidFile).split('\n')
   const pid = Number(lines[0])
@@ -123,13 +123,13 @@ const readIfThere = (file: string): string => {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {
-    // A server that stops takes its file with it between any two looks.
+    // A stopping server may delete its file at any moment.
     if (codeOf(error) === 'ENOENT') return ''
     throw new EtlError('DISK', `${file} cannot be read: ${messageOf(error)}. Run as the user who made it.`, { cause: error })
   }
 }
 
-/** The server that runs on this data; null: none. A pid file may outlive its server, and pids are given out again. */
+/** The server that runs on this data; null: none. A pid file may outlive its server, and the system reuses pids. */
 export const runningServer = (files: ServerFiles): ReturnType<typeof readPostmaster> => {
   const written = readPostmaster(files)
   if (written === null || !processIsAlive(written.pid)) return null
@@ -141,7 +141,7 @@ export const runningServer = (files: ServerFiles): ReturnType<typeof readPostmas
   }
 }
 
-/** Where the system does not tell the folder of another's process. */
+/** For systems that do not show the working folder of another user's process. */
 const commandLine = (pid: number): string =>
   process.platform === 'linux'
     ? readIfThere(`/proc/${pid}/cmdline`)
@@ -173,7 +173,7 @@ export const withServerLock = async <T>(folder: string, work: () => Promise<T>):
   }
 }
 
-/** null: another has it. Node has no flock(2); SQLite holds its locks with the operating system's: no pid file that outlives a kill -9. */
+/** null: another process holds it. Node has no flock(2), but SQLite uses locks of the operating system, which end with a kill -9, unlike a pid file. */
 const tryLock = (folder: string): DatabaseSync | null => {
   let lock: DatabaseSync | null = null
   try {

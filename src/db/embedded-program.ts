@@ -1,5 +1,5 @@
-// The embedded PostgreSQL's programs, and as whom they run. The library that brings them could run them, too, but stops the server with the process that
-// started it; ours is shared by commands.
+// Finds and runs the programs of the embedded PostgreSQL, as the right user. The library that ships them could run them, too, but stops the server with
+// the process that started it; here several commands share the server.
 import { spawn } from 'node:child_process'
 import { accessSync, chmodSync, constants, existsSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -9,7 +9,7 @@ import { settingError } from '../core/errors.ts'
 
 export type ServerUser = NonNullable<ReturnType<typeof serverUser>>
 
-/** Whom the server runs as where this process is root, which PostgreSQL refuses; null: the process is not root, the server runs as our own user. */
+/** The user for the server where this process is root, which PostgreSQL refuses; null: not root, the server runs as the same user. */
 export const serverUser = () => {
   if (process.getuid?.() !== 0) return null
   const entries = readFileSync('/etc/passwd', 'utf8').split('\n')
@@ -28,7 +28,7 @@ const require = createRequire(import.meta.url)
 
 const programNames = ['initdb', 'pg_ctl', 'postgres'] as const
 
-/** Throws CONFIGURATION where npm brought none for this platform. */
+/** Throws CONFIGURATION where npm installed no programs for this platform. */
 const findProgram = (name: (typeof programNames)[number]): string => {
   let native = ''
   try {
@@ -57,7 +57,7 @@ const makeExecutable = (file: string): void => {
 
 const symlinkList = z.array(z.object({ source: z.string(), target: z.string() }))
 
-/** npm's archives drop symbolic links; the package lists them. Needed where install scripts did not run. @param native folder of a platform package */
+/** Makes the symbolic links that npm's archives drop. Needed where install scripts did not run. @param native folder of a platform package */
 export const hydrateLinks = (native: string): void => {
   const list = join(native, 'pg-symlinks.json')
   if (!existsSync(list)) return
@@ -66,7 +66,7 @@ export const hydrateLinks = (native: string): void => {
     const [link, to] = [inside(target), inside(source)]
     if (existsSync(link)) continue
     try {
-      // One that leads nowhere is in the way of the one that leads inside.
+      // Remove a dangling link first: it would block the new one.
       rmSync(link, { force: true })
       symlinkSync(relative(dirname(link), to), link)
     } catch (cause) {
@@ -90,8 +90,8 @@ const closedFolder = (user: ServerUser, path: string): string | null => {
 const programFolders = ['/usr/bin', '/bin', '/usr/sbin', '/sbin']
 
 /**
- * The command that runs as `user` with the right to enter private folders, for a home or an installation under /root.
- * @param closed what the user may not enter. Throws CONFIGURATION where setpriv (util-linux) is not installed.
+ * The command prefix that runs a program as `user` with the right to enter private folders, for a home or an installation under /root.
+ * @param closed the folder that the user may not enter. Throws CONFIGURATION where setpriv (util-linux) is not installed.
  */
 export const enteringPrivateFolders = (user: ServerUser, closed: string, folders = programFolders): string[] => {
   const setpriv = folders.map((folder) => join(folder, 'setpriv')).find((file) => existsSync(file))
@@ -103,11 +103,11 @@ export const enteringPrivateFolders = (user: ServerUser, closed: string, folders
     )
   }
   const ids = [`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups']
-  // access(2), by which initdb and pg_ctl look for `postgres` beside them, leaves the right out of account without this bit (credentials(7)).
+  // initdb and pg_ctl look for `postgres` with access(2), which ignores the right without this bit (credentials(7)).
   return [setpriv, ...ids, '--securebits=+no_setuid_fixup', '--inh-caps=+dac_override', '--ambient-caps=+dac_override', '--']
 }
 
-/** Runs a program to its end, as the server's user; resolves to null where it did its work, else to what it said. @param data the folder it works on */
+/** Runs a program to its end, as the server's user; resolves to null on success, else to its output. @param data the folder it works on */
 export const runProgram = (
   name: 'initdb' | 'pg_ctl',
   data: string,

@@ -54,7 +54,7 @@ export const startEmbedded = async (home: string, mustExist = false): Promise<Em
     const password = serverPassword(files)
     const running = await adopt(files, password)
     const port = running ?? (await startAnew(files, user, password))
-    // Connected before the lock is let go: from here on no other command stops the server under this one.
+    // Connect before releasing the lock: from then on no other command stops the server.
     const presence = await connectPresence(password, port)
     return serverOf(files, password, port, running !== null, presence)
   })
@@ -70,9 +70,9 @@ export type EmbeddedServer = ReturnType<typeof serverOf>
 const serverOf = (files: ServerFiles, password: Secret, port: number, adopted: boolean, presence: pg.Client) => ({
   url: secret('embedded database', urlOf(password, port, databaseName)),
   ...{ port, adopted },
-  /** What opens it in a shell, for people; the password stays in its file. */
+  /** The psql command, for people; reads the password from its file. */
   psql: `PGPASSWORD=$(cat '${join(files.folder, 'password')}') psql -h 127.0.0.1 -p ${port} -U ${superuser} ${databaseName}`,
-  /** Stops the server unless somebody else is connected. */
+  /** Stops the server unless another session is connected. */
   release: async (): Promise<void> => {
     setRef(presence, 'ref')
     await presence.end().catch(() => undefined)
@@ -86,12 +86,12 @@ const newClient = (password: Secret, port: number): pg.Client => {
     connectionTimeoutMillis: 5_000,
     application_name: 'millrace-embedded',
   })
-  // A server that goes away is noticed by its next user; here it must not end the process.
+  // If the server stops, the next statement fails; the event itself must not end the process.
   client.on('error', () => undefined)
   return client
 }
 
-/** A connection that stands for this command as long as it lives. It does not keep the process alive. */
+/** A connection held open while this command runs, so that no other command stops the server. It does not keep the process alive. */
 const connectPresence = async (password: Secret, port: number): Promise<pg.Client> => {
   const client = newClient(password, port)
   try {
@@ -106,7 +106,7 @@ const connectPresence = async (password: Secret, port: number): Promise<pg.Clien
   }
 }
 
-/** Whether it keeps the process alive; pg's types lack both. */
+/** Sets whether the connection keeps the process alive; pg's types lack both methods. */
 const setRef = (client: pg.Client, name: 'ref' | 'unref'): void => {
   const change: unknown = Reflect.get(client, name)
   if (typeof change === 'function') change.call(client)
@@ -177,7 +177,7 @@ const serverSettings = (): string => {
     shared_buffers: `${Math.max(64, Math.min(512, megabytes))}MB`,
     max_wal_size: '4GB',
     checkpoint_timeout: '15min',
-    // No replica hangs on this server, so a table filled in the transaction that made it needs no WAL.
+    // The server has no replica, so a table filled in the transaction that made it needs no WAL.
     wal_level: 'minimal',
     max_wal_senders: '0',
     maintenance_work_mem: '128MB',
@@ -190,7 +190,7 @@ const serverSettings = (): string => {
     .join(' ')
 }
 
-/** Starts the server; null when it answers, else what it wrote before it gave up. Exported for tests. */
+/** Starts the server; null: it runs; else its error output. Exported for tests. */
 export const startServer = async (files: ServerFiles, user: ServerUser | null, port: number): Promise<string | null> => {
   if (!existsSync(files.log)) writeFileSync(files.log, '')
   chmodSync(files.log, 0o600)
@@ -206,7 +206,7 @@ export const startServer = async (files: ServerFiles, user: ServerUser | null, p
   return failure && (readFileSync(files.log).subarray(logStart).toString().trim() || failure)
 }
 
-/** A port that was free a moment ago; its user must be ready to find it taken. */
+/** A port that was free a moment ago; the caller must handle that it is taken by now. */
 export const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {
     const listener = createServer()
@@ -225,18 +225,18 @@ export const freePort = (): Promise<number> =>
     })
   })
 
-/** What helps against the failure: another try at once (the port was taken, a dead server left its pid file), or after a wait. */
+/** How to fix the failure: try again at once (the port was taken, a dead server left its pid file) or after a wait. */
 const remedy = (files: ServerFiles, failure: string): 'again' | 'wait' | 'nothing' => {
   if (/could not bind|Address already in use|could not create any TCP/.test(failure)) return 'again'
-  // Backends of a killed postmaster notice a moment later that it is gone.
+  // Backends of a killed postmaster need a moment to notice and end.
   if (/shared memory block.*still in use/.test(failure)) return 'wait'
   if (!/(?:lock|PID) file ".*postmaster\.pid"/.test(failure) || runningServer(files) !== null) return 'nothing'
-  // The pid was given to another program since, or the file was cut short.
+  // Another program has the pid by now, or the file is truncated.
   rmSync(files.pidFile, { force: true })
   return 'again'
 }
 
-/** Call under the server's lock. Somebody who is connected, also with another program, keeps the server running. */
+/** Call under the server's lock. Any other connection, also of another program, keeps the server running. */
 const stopWhenAlone = async (files: ServerFiles, password: Secret, port: number): Promise<void> => {
   if (runningServer(files)?.port !== port) return
   const client = newClient(password, port)
@@ -248,12 +248,12 @@ const stopWhenAlone = async (files: ServerFiles, password: Secret, port: number)
       await systemClock.sleep(pollMs)
     }
   } catch {
-    // It does not answer: it is stopping already, or recovering for the command that comes next.
+    // No answer: the server is stopping already, or recovers, and the next command will find it.
     return
   } finally {
     await client.end().catch(() => undefined)
   }
-  // Fast: transactions are rolled back, everything committed is written. One that is slow to end goes on ending.
+  // Mode fast: rolls back open transactions, writes all commits. After the timeout the server continues to shut down by itself.
   await runProgram('pg_ctl', files.data, ['-w', '-t', stoppedSeconds, '-m', 'fast', 'stop'], serverUser())
 }
 

@@ -42,7 +42,7 @@ const loadMigration = async (name: string, file: string): Promise<Migration> => 
   return { up: async (database) => void (await up(database)) }
 }
 
-/** Statements in order. A migration that asks the database before it decides sees an empty answer here. */
+/** The migration's statements in order, recorded without a database: every query that it sends gets an empty result. */
 const statementsOf = async (up: (database: Kysely<unknown>) => Promise<unknown>): Promise<string[]> => {
   const statements: string[] = []
   const database = new Kysely<unknown>({
@@ -71,7 +71,7 @@ interface MigrateOptions {
   /** Folders of the user's own migrations; those shipped always count. A folder that is not there is empty. */
   readonly folders: readonly string[]
   readonly dryRun?: boolean
-  /** How long it waits for readers and others who use what it changes. */
+  /** How long it waits for sessions that use the tables and views it changes. */
   readonly patience?: Patience
 }
 
@@ -84,8 +84,8 @@ const provider = (files: ReadonlyMap<string, string>): MigrationProvider => ({
 })
 
 /**
- * Names of migrations, in the order in which they are applied; of `unknown` ones another program has applied them. Changes nothing; a warehouse never migrated has
- * everything pending.
+ * Names of migrations in the order of application; `unknown`: applied by another program, without a file here. Changes nothing; in a new warehouse all are
+ * pending.
  */
 export const migrationState = async (database: Database, options: MigrateOptions) => {
   const known = await migrationFiles(options.folders)
@@ -120,8 +120,8 @@ export const pendingSql = async (
 }
 
 /**
- * Applies what is pending in one transaction with its record. Throws SCHEMA_AHEAD before changing anything.
- * @param afterwards what has to succeed for any of it to stay, in the same transaction; not called where nothing is pending
+ * Applies pending migrations and records them in one transaction. Throws SCHEMA_AHEAD before changing anything.
+ * @param afterwards runs in the same transaction, which rolls back if it fails; not called where nothing is pending
  */
 export const migrate = async (
   database: Database,
@@ -132,7 +132,7 @@ export const migrate = async (
   refuseNewer(state, database.display)
   if (options.dryRun === true || state.pending.length === 0) return { applied: [...state.pending] }
   const files = await migrationFiles(options.folders)
-  /** Null: it was not a migration that threw. */
+  /** The migration that threw; null: none did. */
   let stopped: string | null = null
   const toLatest = async (trx: Db): Promise<string[]> => {
     const migrator = new Migrator({
@@ -156,7 +156,7 @@ export const migrate = async (
   }
 }
 
-/** What the migrator would make itself, but cannot inside our transaction, where a twin that makes the same would end it. */
+/** Kysely's own tables, made before the transaction: inside it, a conflict with a second process that makes them would abort it. */
 const makingRecord = (): readonly RawBuilder<unknown>[] => {
   const [schema, record, lock] = ['', '.kysely_migration', '.kysely_migration_lock'].map((name) =>
     sql.raw(`${migrationSchema}${name}`),
@@ -169,7 +169,7 @@ const makingRecord = (): readonly RawBuilder<unknown>[] => {
   ]
 }
 
-/** `if not exists` fails where a twin makes the same at the same moment; by the next time it is there. */
+/** `if not exists` fails where a second process makes the same at the same moment; the next try finds it. */
 const makeDespiteTwins = async (db: Db, statement: RawBuilder<unknown>): Promise<void> => {
   for (let tries = 1; ; tries += 1) {
     try {
@@ -185,7 +185,7 @@ const makeDespiteTwins = async (db: Db, statement: RawBuilder<unknown>): Promise
 const notMigrated = (name: string | null, error: unknown, files: ReadonlyMap<string, string>, database: Database): EtlError => {
   if (name === null && (isEtlError(error) || isDatabaseError(error))) return databaseError(error, database.display)
   const about = name === null ? 'Migrating' : `Migration ${name} (${files.get(name) ?? 'no file'})`
-  // What would meet any migration; the rest is the migration's own.
+  // An error that any migration could get (server, connection, rights); other errors are the migration's own.
   if (isDatabaseError(error) && (isPassing(error) || databaseError(error, '').code !== 'DATABASE')) {
     const { code, message } = databaseError(error, database.display)
     return new EtlError(code, `${about} was cut short, nothing of it was applied. ${message}`, { cause: error })
@@ -213,7 +213,7 @@ const refuseNewer = ({ unknown }: { readonly unknown: readonly string[] }, displ
   )
 }
 
-/** Throws SCHEMA_BEHIND when migrations are pending, SCHEMA_AHEAD when some are not known (unless `allowUnknown`). */
+/** Throws SCHEMA_BEHIND when migrations are pending, SCHEMA_AHEAD when some have no file here (unless `allowUnknown`). */
 export const assertMigrated = async (
   database: Database,
   options: MigrateOptions & { readonly allowUnknown?: boolean },
@@ -227,10 +227,10 @@ export const assertMigrated = async (
   )
 }
 
-/** In a warehouse that is in use a load waits no longer than that, neither before a lock of ours nor behind one; an empty one has no loads. */
+/** Lock and statement timeouts of a trial: short in a warehouse in use, because loads queue behind its locks; an empty one has no loads. */
 const patience = { inUse: ['100ms', '1s'], empty: ['2s', '30s'] } as const
 
-/** What `read` sees once every pending migration is applied. Nothing of them stays. Throws where a migration needs longer, or a lock that another holds. */
+/** The result of `read` with every pending migration applied, then rolled back. Throws where a migration takes too long or waits for a lock. */
 export const afterPending = async <T>(database: Database, options: MigrateOptions, read: (db: Db) => Promise<T>): Promise<T> => {
   const { pending, applied } = await migrationState(database, options)
   const [lock, statement] = patience[applied.length === 0 ? 'empty' : 'inUse']
@@ -238,7 +238,7 @@ export const afterPending = async <T>(database: Database, options: MigrateOption
   const trial = await database.kysely.startTransaction().execute()
   try {
     await sql.raw(`set local lock_timeout = '${lock}'; set local statement_timeout = '${statement}'`).execute(trial)
-    // Comments of the first migration name it; here it is taken back with the rest.
+    // The first migration comments these tables, so they must exist; the rollback removes them, too.
     for (const statement of makingRecord()) await statement.execute(trial)
     for (const name of pending)
       await (await loadMigration(name, files.get(name) ?? '')).up(trial).catch((error: unknown) => {

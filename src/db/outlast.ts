@@ -1,4 +1,4 @@
-// What a process does while the database is away: it waits for it, and what was paid for waits with it.
+// Retries while the database is unreachable, so that a process does not lose what it has already paid for.
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -10,16 +10,16 @@ interface Waiting {
   readonly log: Log
 }
 
-/** How long the database may stay away before what waits for it gives up. */
+/** How long the database may be unreachable before a retry loop gives up. */
 const databasePatienceMs = 120_000
 
-/** What was waited for in vain. */
+/** Errors after which a retry loop gave up. */
 const givenUp = new WeakSet<object>()
 
-/** The database has stayed away for as long as it is waited for: who only tidies up need not wait as long once more. */
+/** Whether a retry loop already gave up with this error: clean-up code then need not wait as long again. */
 export const wasOutlasted = (error: unknown): boolean => error instanceof Error && givenUp.has(error)
 
-/** A database that restarts is waited for; one that stays away ends the loop with its own error. */
+/** Backoff for a retry loop: waits while the database restarts; throws its error once it has been unreachable for too long. */
 export const createPatience = ({ clock, log }: Waiting) => {
   let since: number | null = null
   let pause = 200
@@ -44,7 +44,7 @@ export const createPatience = ({ clock, log }: Waiting) => {
   }
 }
 
-/** Tries again while the database is away, or refuses all logins, unless the signal has aborted. @param act may have been carried out although its answer was lost */
+/** Retries `act` while the database is away or refuses all logins, until the signal aborts. @param act must be safe to repeat: its answer may have been lost */
 export const outlast = async <T>(runtime: Waiting, signal: AbortSignal, act: () => Promise<T>): Promise<T> => {
   const patience = createPatience(runtime)
   for (;;) {

@@ -1,4 +1,4 @@
-// Changes of the warehouse's shape need locks that readers may hold: asked for in short tries, so that others do not queue behind us for long, and given up in order.
+// DDL needs locks that readers may hold. It tries for them in short attempts, so that others queue behind it only briefly, and gives up with a clear error.
 import { setTimeout } from 'node:timers/promises'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from './connect.ts'
@@ -6,24 +6,24 @@ import { isLockedOut } from './database-error.ts'
 import { type Maybe, type Numbers, query, type Texts } from './typed-row.ts'
 import type { Db } from './tables.ts'
 
-/** How a change of shape waits for those who use what it changes, without making others queue behind it. */
+/** How DDL waits for the sessions that use a table or view, without making others queue behind it. */
 export interface Patience {
   /** How long one change may wait for others in all. Default 60 s. */
   readonly waitMs?: number
-  /** Called when a wait is noticed and when those waited for change. */
+  /** Called when a wait begins, and when other sessions become the blockers. */
   readonly onWait?: (message: string) => void
 }
 
 const defaultWaitMs = 60_000
-/** While a try waits, readers and loads that come later wait behind it. */
+/** Short, because later readers and loads queue behind a waiting attempt. */
 const tryMs = 1_000
-/** Between two tries they get their turn. */
+/** Between two attempts the queued sessions get their turn. */
 const pauseMs = 500
 const lookEveryMs = 250
 
 /**
- * Runs `work` in a transaction. Where it meets a lock of somebody else it is rolled back and tried anew until it has waited long enough; then DATABASE is
- * thrown, naming those it waited for. @param what as in "Waiting to …"
+ * Runs `work` in a transaction. Where another session holds a lock, the transaction is rolled back and tried again, for `waitMs` at most; then throws
+ * DATABASE with the blocking sessions. @param what as in "Waiting to …"
  */
 export const inPatientTransaction = async <T>(
   database: Database,
@@ -75,7 +75,7 @@ const tryOnce = async <T>(
   }
 }
 
-/** Logins, applications and since when they hold what the session waits for; empty where it waits for none. */
+/** The sessions that block this one: login, application, start of the transaction; empty where none blocks it. */
 const blockersOf = async (db: Db, pid: number): Promise<string> => {
   const rows = await query<Numbers<'pid'> & Maybe<Texts<'login' | 'application' | 'since'>>>(db)`
     select a.pid, a.usename as login, a.application_name as application, to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS TZ') as since

@@ -1,4 +1,4 @@
-// What tells a process from every other one, also from a later one with the same number, and whether it lives.
+// Identifies a process, also against a later one with the same pid, and tells whether it is alive.
 import { readFileSync, readlinkSync } from 'node:fs'
 
 const orEmpty = (read: () => string): string => {
@@ -10,8 +10,8 @@ const orEmpty = (read: () => string): string => {
 }
 
 /**
- * Which boot of the machine, and which container on it, this process runs in: process numbers mean something among those with the same mark
- * only. Empty where the system does not say.
+ * Identifies the boot of the machine and the container that this process runs in: pids are comparable only between processes with the same
+ * mark. Empty where the system does not say.
  */
 export const bootMark = (): string => {
   const boot = orEmpty(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8'))
@@ -19,11 +19,11 @@ export const bootMark = (): string => {
   return `${boot} ${container}`.trim()
 }
 
-/** Where proc(5) has the state and the time of the start, counted from after the name in brackets. */
+/** Fields of /proc/<pid>/stat (proc(5)), counted from after the name in brackets: state and start time. */
 const statePlace = 0
 const startPlace = 19
 
-/** When the process began, in ticks since the boot; null: it has ended, though its parent may not know yet; empty: the system does not say. */
+/** When the process started, in ticks since the boot; null: it has ended (maybe a zombie); empty: the system does not say. */
 export const beginMark = (pid: number): string | null => {
   const stat = orEmpty(() => readFileSync(`/proc/${pid}/stat`, 'utf8'))
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')

@@ -1,4 +1,4 @@
-// One column of a person's query, read as a reader: read only, within a time limit, as somebody who may write nothing anyway.
+// Runs a person's query and reads its rows: in a read-only transaction, with a time limit, with a role that may not write.
 import { EtlError, messageOf } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { type Database, openDatabase } from './connect.ts'
@@ -10,7 +10,7 @@ export const readerRole = 'bi_reader'
 export interface ListReading {
   readonly sql: string
   readonly timeoutMs: number
-  /** More rows than these are an error. */
+  /** Most rows; more are an error. */
   readonly most: number
   /** Address of a login of its own; null: the warehouse's, as bi_reader. */
   readonly readerUrl: Secret | null
@@ -37,7 +37,7 @@ export const readTable = ({ pool }: Pick<Database, 'pool'>, reading: ListReading
     try {
       await client.query(`set local statement_timeout = ${Math.ceil(timeoutMs)}`)
       if (readerUrl === null) await client.query(`set local role ${readerRole}`)
-      // Inside of a select nothing can be written; and a statement with a parameter is one statement.
+      // A subquery cannot write, and a statement with a parameter cannot contain a second statement.
       const text = `select * from (\n${reading.sql.trim().replace(/;+$/, '')}\n) as list limit $1`
       const { rows, fields } = await client.query<unknown[]>({ text, values: [most + 1], rowMode: 'array' })
       if (columns !== undefined && fields.length !== columns)

@@ -1,16 +1,16 @@
-// The roles of a warehouse apart: who changes its shape, who loads it, who reads it; as SQL that a superuser runs.
+// Separate roles of a warehouse (owner for DDL, loader, reader), as SQL that a superuser runs.
 
 /** docs/security.md. */
 const names = { owner: 'millrace_owner', loader: 'millrace_loader', reader: 'bi_reader' }
 const { owner, loader, reader } = names
 
-/** A database gets its rights after its migrations. */
+/** Members may have no rights in a database yet: `rolesSql` grants them after its migrations. */
 export const loaderRole = loader
 
 /**
  * Session settings by role. A role's settings are not inherited by the logins that are its members, so each login gets them too, unless it has its own.
- * A reader may take part of a minute and must not hold back cleaning; a change of the warehouse's shape must not queue readers behind it for long; a
- * loader waits for another load, but never for ever.
+ * A reader's query may take up to a minute, and its transactions must not block vacuum for long; DDL must not make readers queue for long; a
+ * loader waits for another load, but not for ever.
  */
 export const sessionLimits: Readonly<Record<keyof typeof names, Readonly<Record<string, string>>>> = {
   owner: { lock_timeout: '2min', idle_in_transaction_session_timeout: '15min' },
@@ -18,7 +18,7 @@ export const sessionLimits: Readonly<Record<keyof typeof names, Readonly<Record<
   reader: {
     default_transaction_read_only: 'on',
     statement_timeout: '60s',
-    // Compiling a plan over many months takes longer than running it: 5.2 s instead of 20 ms were seen.
+    // JIT compilation of a plan over many months takes longer than the query: 5.2 s instead of 20 ms were seen.
     jit: 'off',
     lock_timeout: '30s',
     idle_in_transaction_session_timeout: '5min',
@@ -45,7 +45,7 @@ const limitSessions = (): string[] => {
 const makeRole = (name: string): string =>
   `do $$ begin create role ${name} nologin; exception when duplicate_object or unique_violation then null; end $$;`
 
-/** Runs `statement` with %I put in for each row of `query`. */
+/** Runs `statement` for each row of `query`; %I takes its `schema` and `name`. */
 const forEach = (query: string, statement: string): string =>
   `do $$ declare one record; begin for one in ${query} loop execute format('${statement}', one.schema, one.name); end loop; end $$;`
 
@@ -55,13 +55,13 @@ const relations = (schemas: string, kinds: string, more = ''): string =>
 
 const tables = "'r', 'p', 'v'"
 
-/** Views of bi call functions of etl with their reader's rights. Some databases withhold every new function from everybody: readers are granted these. */
+/** Views of bi call functions of etl with the reader's rights. Some databases grant new functions to no role, so readers are granted these. */
 export const functionsOfViews = `select '' as schema, oid::regprocedure::text as name from pg_proc
     where pronamespace = 'etl'::regnamespace and proname <> 'analyze_published'`
 
 /**
- * Idempotent, in one transaction; needs a warehouse that was migrated. The loader owns the tables of `data`, since PostgreSQL lets only an owner attach
- * a month; the owner is its member, so that views of the owner read them.
+ * Idempotent, one transaction; needs a migrated warehouse. The loader owns the tables of `data`, because PostgreSQL lets only a table's owner attach
+ * a partition; the owner is a member of the loader, so that the owner's views can read them.
  */
 export const rolesSql = (): string =>
   [
@@ -91,7 +91,7 @@ export const rolesSql = (): string =>
     `grant usage on schema etl, bi, data to ${loader};`,
     `grant select, insert, update, delete on all tables in schema etl to ${loader};`,
     `grant usage on all sequences in schema etl to ${loader};`,
-    // A restored warehouse goes on above the numbers it finds.
+    // A restored warehouse must set the sequence above the numbers that it finds.
     `grant update on sequence etl.ask_numbers to ${loader};`,
     `revoke insert, update, delete on etl.kysely_migration, etl.kysely_migration_lock from ${loader};`,
     `grant select on all tables in schema bi to ${loader};`,

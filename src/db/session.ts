@@ -1,4 +1,4 @@
-// A session of ours: its settings, its dialect, and one connection held for a while for COPY, temporary tables and Kysely statements of one transaction.
+// A database session: its settings, its Kysely dialect, and one connection held for COPY, temporary tables and the statements of one transaction.
 import {
   type Dialect,
   type DialectAdapter,
@@ -19,7 +19,7 @@ export type Session = ReturnType<typeof sessionOf>
 /** Runs `work` on a connection of its own. A session that ended in an error is thrown away, not reused. */
 export const withSession = async <T>(pool: Pool, work: (session: Session) => Promise<T>): Promise<T> => {
   const client = await pool.connect()
-  // A connection cut while no statement is under way raises an event that would end the process.
+  // A connection that breaks between two statements raises an event; without a listener the event ends the process.
   const onError = (): void => undefined
   client.on('error', onError)
   let broken = true
@@ -38,7 +38,7 @@ const kyselyByClient = new WeakMap<PoolClient, Db>()
 const sessionOf = (client: PoolClient): { readonly client: PoolClient; readonly kysely: Db } => {
   const existing = kyselyByClient.get(client)
   if (existing !== undefined) return { client, kysely: existing }
-  // Kysely releases after every statement; the client stays ours until withSession gives it back.
+  // Kysely releases the client after every statement; `withSession` alone returns it to the pool.
   const borrowed: PostgresPoolClient = { query: client.query.bind(client), release: () => undefined }
   const pool = { connect: async () => borrowed, end: async () => undefined, options: {} }
   const kysely = new Kysely<Tables>({ dialect: postgresDialect(pool) })
@@ -56,7 +56,7 @@ export const postgresDialect = (pool: PostgresPool): Dialect => {
   }
 }
 
-/** Kysely asks for a rollback only with an error in hand; the driver has marked the connection, so it is not used again. */
+/** Kysely rolls back only after an error: a failing rollback must not hide that error. The driver discards the broken connection. */
 const keepFirstError = (driver: Driver): Driver => {
   const rollback = driver.rollbackTransaction.bind(driver)
   return Object.assign(driver, {
@@ -64,7 +64,7 @@ const keepFirstError = (driver: Driver): Driver => {
   })
 }
 
-/** Kysely takes an advisory lock, which anybody who may connect could hold. The row needs the right to write it; it ends with the transaction: given back in one that failed, it would hide why. */
+/** In place of Kysely's advisory lock, which any login could hold: a row lock needs the right to write. It ends with the transaction; a release in a failed transaction would hide the error. */
 const lockRow = (adapter: DialectAdapter): DialectAdapter =>
   Object.assign(adapter, {
     acquireMigrationLock: async (
@@ -76,10 +76,10 @@ const lockRow = (adapter: DialectAdapter): DialectAdapter =>
   })
 
 /**
- * Nothing of ours depends on settings of the server, the database, the login or the address. SQL is read and texts look alike everywhere; a name without a schema is PostgreSQL's own, never what
- * somebody put into `public`; a commit that was told is on disk. A process that sleeps inside a transaction, as on a suspended machine, loses it and its locks: else every other
- * command that needs them would wait as long as it sleeps. So does one whose machine or
- * network is gone: by the system's own settings the server notices that after two hours.
+ * Settings that every session has, so that server, database, login and address change nothing: SQL and texts read alike everywhere; a name without a schema means PostgreSQL's own, never one
+ * in `public`; a confirmed commit is on disk. A process that sleeps inside a transaction (a suspended machine) loses the transaction and its locks: else every command that needs
+ * them would wait as long. The same after a lost machine or network, which a server with the
+ * system's own keepalive notices only after two hours.
  */
 const ownSettings: readonly Setting[] = [
   ['TimeZone', 'UTC'],
@@ -100,21 +100,21 @@ const ownSettings: readonly Setting[] = [
   ['tcp_keepalives_count', '3'],
 ]
 
-/** The server's own number of the session, which names what is made for it alone. */
+/** The server's own pid of the session; names of objects that only this session uses contain it. */
 export const ownPid = ({ kysely }: Session): Promise<number> => queryValue<Numbers<'pid'>>(kysely)`select pg_backend_pid() as pid`
 
-/** What an address may set otherwise: its migrations may name tables without their schema. */
+/** Settings that an address may override: a user's migrations may name tables without a schema. */
 const unlessTheirs: readonly Setting[] = [['search_path', '']]
 
-/** Other values say what a standby has seen, which is its owner's to decide. */
+/** Only `off` is replaced, which can lose confirmed commits; the other values concern standbys, and the server's owner decides them. */
 const neverOff = `case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', false) end`
 
 /** Name and value as SET takes them. */
 export type Setting = readonly [name: string, value: string]
 
 /**
- * `-c name=value`, `-cname=value` and `--name=value`, blanks in a value behind a backslash, as libpq's `options`. `rest`: what is no setting, which only the
- * server's start-up takes; empty: nothing. @param options of the address (`?options=…`); null: none.
+ * Reads libpq's `options`: `-c name=value`, `-cname=value` and `--name=value`, with a backslash before blanks in a value. `rest`: words that are no settings,
+ * which only the start of a session can take; may be empty. @param options of the address (`?options=…`); null: none.
  */
 export const readStartOptions = (options: string | null) => {
   const words = (options ?? '').match(/(?:\\.|[^\s\\])+/gs) ?? []
@@ -131,7 +131,7 @@ export const readStartOptions = (options: string | null) => {
   return { settings, rest: rest.join(' ') }
 }
 
-/** One statement: the settings of the address, then ours, which win. Throws where it is not answered in time. @returns the server's own number of the session; a pooler in between tells another. */
+/** Sets, in one statement, the settings of the address, then ours, which win. Throws on timeout. @returns the server's own pid of the session; a pooler reports another. */
 export const setUpSession = async (client: ClientBase, theirs: readonly Setting[], limitMs: number): Promise<number> => {
   const all = [...unlessTheirs, ...theirs, ...ownSettings]
   const set = all.map((_, index) => `set_config($${index * 2 + 1}, $${index * 2 + 2}, false)`)

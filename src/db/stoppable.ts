@@ -1,5 +1,5 @@
-// The pool's connections, each with the statement under way: one that waits for a lock is cancelled where its work is asked to stop, and one
-// without an answer fails. TCP keeps a dead connection open for many minutes.
+// Watches the statement in flight on each connection of the pool: cancels one that waits for a lock when its work is to stop, and fails one
+// that gets no answer, because TCP keeps a dead connection open for many minutes.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Socket } from 'node:net'
 import { Readable, Writable } from 'node:stream'
@@ -11,47 +11,47 @@ import { byName, type Flags, type Maybe, type Numbers, type Texts } from './type
 const stops = new AsyncLocalStorage<AbortSignal>()
 
 /**
- * What `work` sends to the database is cancelled once the signal has aborted, if it waits for a lock then. A statement that works is left alone. One that
- * was cancelled fails with SQLSTATE 57014.
+ * Once the signal has aborted, a statement of `work` that waits for a lock is cancelled and fails with SQLSTATE 57014. A statement that runs is left
+ * alone.
  */
 export const stopsWith = <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => stops.run(signal, work)
 
-/** What `work` sends is left alone at a stop: a statement that waits is carried out by the server even where this process has ended by then. */
+/** Statements of `work` are never cancelled at a stop: the server executes a waiting statement even after this process has ended. */
 export const unstopped = <T>(work: () => Promise<T>): Promise<T> => stops.run(never, work)
 
 const never = new AbortController().signal
 
-/** Default time a statement may go unanswered before the server is asked, over another connection, whether it still works on it. */
+/** Default for how long a statement may stay without an answer before the server is asked, over another connection, whether it still runs. */
 export const defaultSilenceMs = 30_000
-/** So long a statement may wait although its work is to stop: most locks are held for milliseconds. */
+/** How long a statement may wait for a lock after a stop: most locks are held for milliseconds. */
 const graceMs = 500
-/** So long right after one was cancelled: a command that ends sends a dozen, one after the other, and the lock is probably the same. */
+/** The same within `soonMs` of a cancel: a command that ends sends a dozen statements, which probably wait for the same lock. */
 const nextGraceMs = 100
 const soonMs = 2_000
 const lookEveryMs = 200
 const lineMs = 10_000
-/** A statement that is unanswered for so long is looked after, and again after so long. */
+/** How often a statement without an answer is checked for a report to people. */
 const slowMs = 5_000
-/** Work takes its time: it is told later. */
+/** A statement that runs is reported only after so long. */
 const workMs = 15_000
 
-/** A connection that knows whether a statement is under way. */
+/** A connection that knows its statement in flight. */
 export class WatchedClient extends pg.Client {
-  /** The server's own number of the session; a pooler in between tells another. */
+  /** The server's own pid of the session; a pooler would report another. */
   pid = 0
-  /** Since when a statement is under way; null: none is. */
+  /** Since when a statement is in flight; null: none is. */
   busySince: number | null = null
-  /** Of the statement under way. */
+  /** The stop signal of the statement in flight. */
   signal: AbortSignal = never
-  /** The rows of the COPY under way. */
+  /** The rows of the COPY in flight. */
   rows: Writable | Readable | null = null
   askedAt = 0
   lookAt = 0
   losses = 0
-  /** What had come and gone at the last look. */
+  /** The progress at the last check: bytes received, and bytes of a COPY that the server processed. */
   moved = ''
 
-  // What goes in and comes out is the driver's own, in all its forms.
+  // Untyped, since the driver's `query` has many overloads; arguments and result pass through.
   override query = ((...sent: readonly unknown[]): unknown => {
     this.signal = stops.getStore() ?? never
     this.rows = sent[0] instanceof Writable || sent[0] instanceof Readable ? sent[0] : null
@@ -60,27 +60,27 @@ export class WatchedClient extends pg.Client {
     return Reflect.apply(super.query, this, byName(sent))
   }) as pg.Client['query']
 
-  /** Rows that came have not been read yet, or rows are still being parsed and all before them have been sent. */
+  /** Whether the server waits for this process: received rows are not read yet, or all parsed rows are sent and more are being parsed. */
   get isOurTurn(): boolean {
     if (this.rows instanceof Readable) return this.rows.readableLength > 0
     return this.rows !== null && !this.rows.writableEnded && !this.rows.destroyed && this.rows.writableLength === 0
   }
 
-  /** @param config `now`: where and as whom this session is opened, asked anew for each */
+  /** @param config `now`: address and login, read anew for each session */
   constructor(config?: string | (pg.ClientConfig & { readonly now?: () => pg.ClientConfig })) {
     super(typeof config === 'object' ? { ...config, ...config.now?.() } : config)
-    // The server has answered everything. A statement that failed lets its caller send the next before that.
+    // `drain`: the server has answered everything. After a failed statement the caller may send the next one before that.
     this.on('drain', () => {
       this.busySince = null
     })
   }
 }
 
-/** Watches the connections of a pool until they close. @param config of the connection over which the server is asked; made when first needed. @param display the database as people know it */
+/** Watches the connections of a pool until they close. @param config of the connection for checks, opened when first needed. @param display the database as people know it */
 export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number, display: string) => {
   const clients = new Set<WatchedClient>()
   const line = openLine(config, Math.min(lineMs, silenceMs))
-  /** Sessions that were given up, and when: the server may not notice for hours, and keeps their locks until then. */
+  /** Sessions given up, with the time. They are terminated: the server may not notice for hours, and keeps their locks until then. */
   const lost = new Map<number, number>()
   const count = (client: WatchedClient, loss: string | null, taken?: string | null): void => {
     if (countLoss(client, silenceMs, loss, taken)) lost.set(client.pid, performance.now())
@@ -129,7 +129,7 @@ export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number
 
 type Look = ReturnType<typeof whoWaits>
 
-/** `slow`: waited for so long that people are told why. */
+/** Connections to check. `stopping`: their work is to stop; `silent`: no answer for too long; `slow`: people are told why they wait. */
 const whoWaits = (clients: ReadonlySet<WatchedClient>, silenceMs: number) => {
   const now = performance.now()
   const busy = [...clients].filter(({ busySince }) => busySince !== null)
@@ -142,13 +142,13 @@ const whoWaits = (clients: ReadonlySet<WatchedClient>, silenceMs: number) => {
 
 type SessionRow = Numbers<'pid'> & Flags<'works' | 'locked' | 'ours' | 'cancelled'> & Maybe<Texts<'taken'>>
 
-/** Why no answer will come; null where one may. */
+/** Why no answer can come any more; null: one may. */
 const lossOf = ({ isOurTurn }: WatchedClient, session: SessionRow | undefined): string | null => {
   if (session === undefined) return 'its session is gone'
   return session.works || isOurTurn ? null : 'the server waits for us: what was sent has been lost'
 }
 
-/** For people; null: it waits for us, as a COPY does. */
+/** Why the statement is slow, for people; null: the server waits for us, as in a COPY. */
 const whyOf = (session: SessionRow | undefined): string | null => {
   if (session === undefined) return 'its session is gone'
   if (session.locked) return 'it waits for a lock that another session holds'
@@ -165,8 +165,8 @@ const tellSlow = ({ busySince }: WatchedClient, display: string, why: string | n
 }
 
 /**
- * Ends the connection, seen twice: an answer may have been on its way while we asked, and over a narrow line both sides wait for what still comes and goes.
- * Returns whether it was ended.
+ * Ends the connection after two losses in a row without progress: at the first an answer may have been in flight, and on a slow network both sides wait for
+ * bytes in flight. Returns whether it ended it.
  */
 const countLoss = (client: WatchedClient, silenceMs: number, loss: string | null, taken: string | null = null): boolean => {
   client.askedAt = performance.now()
@@ -181,7 +181,7 @@ const countLoss = (client: WatchedClient, silenceMs: number, loss: string | null
   return true
 }
 
-/** A COPY that shows no progress, as over Citus, is left alone. */
+/** A COPY without progress counters, as on Citus, counts as working. */
 const askSessions = `select pid, state = 'active' and wait_event is distinct from 'ClientRead' or query ilike 'copy %' and state = 'active' and bytes_processed is null as works,
     bytes_processed::text as taken,
     coalesce(wait_event_type = 'Lock', false) as locked, coalesce(wait_event = 'ClientRead', false) as ours,
@@ -192,7 +192,7 @@ const askSessions = `select pid, state = 'active' and wait_event is distinct fro
 const terminateSession = `select pg_terminate_backend(pid) from pg_stat_activity
   where pid = $1 and backend_start < clock_timestamp() - $2 * interval '1 ms'`
 
-/** A pool of one: a connection that failed is replaced by the next look, and none is kept where nothing waits. */
+/** A pool of one connection: the next check replaces a failed one, and an idle one is closed. */
 const openLine = (now: () => pg.ClientConfig, limitMs: number) => {
   const times = { connectionTimeoutMillis: limitMs, query_timeout: limitMs }
   const pool = new pg.Pool({ ...{ Client: WatchedClient, now }, ...times, max: 1, application_name: 'millrace stop' })
@@ -203,7 +203,7 @@ const openLine = (now: () => pg.ClientConfig, limitMs: number) => {
       const { rows } = await pool.query<SessionRow>(askSessions, asked)
       return new Map(rows.map((row) => [row.pid, row]))
     },
-    /** @param lostMs since when it is given up: what began later with the same number is somebody else's */
+    /** @param lostMs how long ago the session was given up: a session with this pid that began later belongs to another process */
     terminate: (pid: number, lostMs: number) => pool.query(terminateSession, [pid, lostMs]),
     close: () => pool.end().catch(() => undefined),
   }

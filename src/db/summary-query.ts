@@ -1,4 +1,4 @@
-// The query that fills a summary, or a part of it: over rows of its pipeline, and over what is loaded of it, with or without rows.
+// The query that fills a summary or a part of it, from the rows of its pipeline and from its loaded cells (with or without rows).
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
@@ -7,7 +7,7 @@ import type { Definition } from '../core/types.ts'
 export interface SummedUp {
   /** A whole table expression. */
   readonly facts: RawBuilder<unknown>
-  /** True for the units `u` of pipelines `p` whose rows these are. */
+  /** A condition on units `u` and pipelines `p`: true for the units that the rows belong to. */
   readonly units: RawBuilder<unknown>
 }
 
@@ -25,18 +25,18 @@ export const summaryQuery = (
   return sql.join([...mart.sql.split(/(\{\{\w+\}\})/).map((part) => tables.get(part) ?? sql.raw(part)), sql.raw('\n')], sql` `) // biome-ignore format: one look
 }
 
-/** The first day that another pipeline's rows stand for the pipeline's own in bi, as it is on record; infinity: there is none. */
+/** The first day from which bi shows a successor's rows instead of the pipeline's own, as recorded; infinity: no successor. */
 export const ownBefore = ({ pipeline }: Pick<Definition, 'pipeline'>): RawBuilder<string> =>
   sql`coalesce((select case when h.successor is not null then h.starts_on end from etl.hand_overs h
     where h.pipeline = ${sql.lit(pipeline)} order by h.since desc limit 1), 'infinity'::date)`
 
-/** Without what another pipeline continues: a summary has no rows of that one, and these are no longer read. @param period column of the facts */
+/** Only the part before a successor takes over: a summary has no rows of the successor, and bi no longer reads the pipeline's own. @param period column of the facts */
 export const ownPart = (definition: Definition, period: string, { facts, units }: SummedUp): SummedUp => ({
   facts: sql`(select own.* from ${facts} as own where ${sql.ref(`own.${period}`)} < ${ownBefore(definition)})`,
   units: sql`(${units}) and u.window_from < ${ownBefore(definition)}`,
 })
 
-/** The columns of the key that tell units apart, of each unit that has an answer and all of them; in one line, so that those of the mart keep their numbers. */
+/** `{{loaded}}`: the key columns that identify a unit, for each unit with an answer and without NULLs. One line of SQL, so that the mart's lines keep their numbers. */
 const loadedCells = ({ columns, dimensions }: Definition, units: RawBuilder<unknown>): RawBuilder<unknown> => {
   const own = columns.filter(
     ({ name, isKey, origin }) => isKey && (origin !== 'response' || dimensions.some((one) => one.name === name)),
@@ -49,7 +49,7 @@ const loadedCells = ({ columns, dimensions }: Definition, units: RawBuilder<unkn
   return sql`select c.* from (select ${sql.join(cells)} from etl.units u join etl.pipelines p on p.pipeline_id = u.pipeline_id join etl.slices s on s.slice_id = u.slice_id where u.answer_id is not null and (${units})) c where c is not null`
 }
 
-/** Of a row over more than was loaded only what came last would be left. @param day a row's that lies outside of it */
+/** A summary row that covers more than this load would keep only the last load's values. @param day of a row outside of this load */
 export const isWider = ({ file, name }: Pick<Mart, 'file' | 'name'>, day: string): EtlError =>
   new EtlError(
     'DEFINITION',

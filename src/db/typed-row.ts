@@ -1,5 +1,5 @@
-// Raw statements and their rows. A column of a table is typed from `Tables`, what is computed by its kind; nothing checks a raw statement's own word. Of
-// statements that are sent for every unit the server parses and plans each once a connection instead of once a unit.
+// Raw statements and types for their rows: a table's column by `Tables`, a computed one by its kind. No check compares these types with the statement.
+// Statements that run for every unit are prepared: the server parses and plans them once a connection instead of once a unit.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
@@ -10,7 +10,7 @@ export type Row<Table extends keyof Tables, Column extends keyof Selectable<Tabl
   Pick<Selectable<Tables[Table]>, Column>
 >
 
-/** The same where there may be none: a left join, an aggregate over no rows. */
+/** The same, nullable: from a left join, or an aggregate over no rows. */
 export type Maybe<Of> = { readonly [Column in keyof Of]: Of[Column] | null }
 
 /** bigint and numeric, such as count() and sum(): text in JavaScript. */
@@ -19,16 +19,16 @@ export type Counts<Name extends string> = Readonly<Record<Name, string>>
 /** integer and float8. */
 export type Numbers<Name extends string> = Readonly<Record<Name, number>>
 
-/** A bigint or a numeric that a double holds. */
+/** The number of a bigint or numeric that a double holds exactly. */
 export const numberOf = (text: string | null): number | null => (text === null ? null : Number(text))
 
-/** Such a column, read as a number. */
+/** SQL that reads such a column as a number. */
 export const asNumber = (column: string) => sql<number>`${sql.ref(column)}::float8`
 
 /** Conditions, such as exists(). */
 export type Flags<Name extends string> = Readonly<Record<Name, boolean>>
 
-/** Names, and what else is text by nature. */
+/** Text columns, such as names. */
 export type Texts<Name extends string> = Readonly<Record<Name, string>>
 
 /** The column's values as an array: `array_agg`. */
@@ -39,9 +39,9 @@ interface Known {
   sent: number
 }
 
-/** A text is known for good, so texts must not hold values. */
+/** Prepared statements by their SQL. Entries are never removed, so the SQL must not contain values. */
 const known = new Map<string, Known>()
-/** Each costs every connection some memory; what comes after that many is sent as it is. */
+/** Each prepared statement costs memory on every connection; later statements are sent unprepared. */
 const mostNames = 500
 
 const remember = (text: string): void => {
@@ -49,10 +49,10 @@ const remember = (text: string): void => {
   known.set(text, { name: `millrace_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`, sent: 0 })
 }
 
-/** Sent so often, four times, sixteen times as often, a statement is planned anew: tables grow, and nothing tells the server in time. */
+/** After so many executions, and after 4 and 16 times as many, a statement is planned anew: tables grow, and the server does not notice in time. */
 const firstReplan = 64
 
-/** Exported for tests. @param sent how often it was sent before */
+/** Which plan a statement uses: a new number forces a new plan. Exported for tests. @param sent earlier executions */
 export const generationOf = (sent: number): number => (sent < firstReplan ? 0 : 1 + Math.floor(Math.log2(sent / firstReplan) / 2))
 
 const nameOf = (text: string): string | undefined => {
@@ -63,7 +63,7 @@ const nameOf = (text: string): string | undefined => {
   return name
 }
 
-/** What a connection is asked to send, with a known text under its name and arrays as texts. @param sent arguments of the driver's `query` */
+/** The arguments with arrays as text and, for a prepared statement, its name. @param sent arguments of the driver's `query` */
 export const byName = (sent: readonly unknown[]): readonly unknown[] => {
   const [text, values, ...others] = sent
   if (typeof text !== 'string' || !Array.isArray(values)) return sent
@@ -77,7 +77,7 @@ export const query =
   async (...statement: Parameters<typeof sql>): Promise<Row[]> =>
     (await sql<Row>(...statement).execute(db)).rows
 
-/** Its row where there always is one: figures over however many rows. */
+/** The only row of a statement that always has one, such as an aggregate. */
 export const queryOne =
   <Row>(db: Db) =>
   async (...statement: Parameters<typeof sql>): Promise<Row> => {
@@ -86,59 +86,59 @@ export const queryOne =
     return row
   }
 
-/** Its value where it has one column besides. */
+/** The only value of a statement with one row and one column. */
 export const queryValue =
   <Row extends object>(db: Db) =>
   async (...statement: Parameters<typeof sql>): Promise<Row[keyof Row]> =>
     Object.values(await queryOne<Row>(db)(...statement))[0]
 
-/** The values of however many rows of one column. */
+/** The values of a statement with one column. */
 export const queryColumn =
   <Row extends object>(db: Db) =>
   async (...statement: Parameters<typeof sql>): Promise<Row[keyof Row][]> =>
     (await query<Row>(db)(...statement)).map((row) => Object.values(row)[0])
 
-/** How many rows it gives: what it found, or changed. */
+/** The number of rows that a statement returns. */
 export const countRows =
   (db: Db) =>
   async (...statement: Parameters<typeof sql>): Promise<number> =>
     (await query(db)(...statement)).length
 
 /**
- * The same for statements whose best plan does not depend on their values and whose columns are named one by one: a plan that is kept may be for any
- * values, and outlives a change of the tables only with the same columns.
+ * As `query`, prepared. Only for statements whose best plan does not depend on values, because the plan is reused; and without `select *`, because a
+ * prepared statement fails once its columns change.
  */
 export const prepared =
   <Row>(db: Db) =>
   (...statement: Parameters<typeof sql>): Promise<Row[]> =>
     executePrepared(db, sql<Row>(...statement))
 
-/** The same of a statement that is there already. */
+/** As `prepared`, for a statement that is already built. */
 export const executePrepared = async <Row>(db: Db, statement: RawBuilder<Row>): Promise<Row[]> => {
   const compiled = statement.compile(db)
   remember(compiled.sql)
   return (await db.executeQuery<Row>(compiled)).rows
 }
 
-/** Of integers, texts and nulls the text that the server reads; everything else is left to the driver. */
+/** The array literal of integers, texts and nulls; the driver converts all other values. */
 export const arrayText = (value: unknown): unknown => {
   if (!Array.isArray(value)) return value
   if (value.every((one) => Number.isSafeInteger(one) || isBare(one))) return `{${value.join()}}`
   return value.every(isText) ? `{${value.map(element).join()}}` : value
 }
 
-/** Needs no quotes. */
+/** Whether the text needs no quotes in an array literal. */
 const isBare = (one: unknown): boolean => typeof one === 'string' && /^[\w.-]+$/.test(one) && !/^null$/i.test(one)
 
 const isText = (one: unknown): one is string | null => typeof one === 'string' || one === null
 
 const element = (one: string | null): string => (one === null ? 'NULL' : `"${one.replaceAll(/["\\]/g, '\\$&')}"`)
 
-/** An integer[] of one dimension and without nulls; null: it is another. */
+/** Reads an integer[] with one dimension and without nulls; null: it is another array. */
 export const integersOf = (text: string): number[] | null =>
   text.lastIndexOf('{') !== 0 || /[^-\d,{}]/.test(text) ? null : inner(text).map(Number)
 
-/** A text[] of one dimension whose texts need no quotes and of which none is null; null: it is another. */
+/** Reads a text[] with one dimension, without quotes and without nulls; null: it is another array. */
 export const textsOf = (text: string): string[] | null =>
   text.lastIndexOf('{') !== 0 || /["\\]|NULL/i.test(text) ? null : inner(text)
 

@@ -1,4 +1,4 @@
-// Attributes of what pipelines run for, in files of their own: groups, names, terms, page types by pattern. Checked with file and line.
+// Reads files of attributes for the values that pipelines run for: groups, names, terms, page types by pattern. Problems have file and line.
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,20 +13,20 @@ import { foreignAt, type Problem, sortProblems, suggest } from './problem.ts'
 
 export type Attributes = Awaited<ReturnType<typeof readAttributes>>
 
-/** What the values of an attribute file may be: checks one and gives its one spelling. */
+/** Checks a value of an attribute file and brings it to its one spelling. */
 type Check = (written: string) => { readonly value: string } | { readonly message: string }
-/** By the name of the first column. */
+/** Checks by subject, the name of a file's first column. */
 export type Subjects = ReadonlyMap<string, Check>
 
-/** Not a thing to run for: what pages are, by the pattern of their address. The first pattern that fits counts. */
+/** A subject without a dimension: classifies pages by a pattern of their address. The first matching pattern counts. */
 const patternSubject = 'pattern'
 const count = new Intl.NumberFormat('en')
-/** A page is compared with one after another. */
+/** Limited, because each page is compared with one pattern after another. */
 const mostPatterns = 1_000
-/** Attribute of a pattern: its line's place among them. */
+/** The attribute that holds a pattern's position in the file. */
 const orderName = 'place'
 
-/** What the definitions run for, and what their dimension tables explain; and patterns. */
+/** Subjects: dimensions of the definitions, keys of their dimension tables, and patterns. */
 export const subjectsOf = (definitions: readonly Definition[], sources: ReadonlyMap<string, SourceSpec>): Subjects => {
   const subjects = new Map<string, Check>([[patternSubject, (written) => plain(written)]])
   for (const { source: name, dimensions, dimensionTables, columns } of definitions) {
@@ -42,7 +42,7 @@ export const subjectsOf = (definitions: readonly Definition[], sources: Readonly
   return subjects
 }
 
-/** Numbers have one spelling, whatever zeros a spreadsheet puts before them. */
+/** Removes leading zeros that a spreadsheet may put before a number, so that it has one spelling. */
 const wholeNumber =
   (check: Check): Check =>
   (written) =>
@@ -79,13 +79,13 @@ export const readAttributes = async (folder: string, subjects: Subjects) => {
   return { sets: problems.length > 0 ? [] : sets, problems: sortProblems(problems) }
 }
 
-/** A table that somebody surely meant to be read. */
+/** Whether the file looks like a table that a person expects to be read. */
 const isMisnamed = (name: string): boolean =>
   /\.(csv|sql|tsv|xlsx?|ods)$/i.test(name) && !/\.(csv|sql)$/.test(name) && !name.startsWith('~')
 
 const top = (file: string) => ({ file, line: 1, column: 1 })
 
-/** One, or none where there are problems. */
+/** One set; none where there are problems. */
 const csvSets = async (file: string, text: string, subjects: Subjects, problems: Problem[]): Promise<readonly AttributeSet[]> => {
   const { parse } = await import('csv-parse/sync')
   try {
@@ -94,11 +94,11 @@ const csvSets = async (file: string, text: string, subjects: Subjects, problems:
       bom: true,
       relax_column_count: true,
       skip_empty_lines: true,
-      // Only at the beginning of a line: a group may be called C#.
+      // Comments only at the beginning of a line: a group may be called C#.
       comment: '#',
       comment_no_infix: true,
       trim: true,
-      // `lines` counts to the record's last line. With all that csv-parse says of a record, 100,000 of them would take twice the memory.
+      // `lines` is the record's last line. Keep nothing else: csv-parse's full info of 100,000 records would take twice the memory.
       on_record: (cells: string[], { lines }) => {
         table.push({ line: lines, cells })
         return null
@@ -175,12 +175,12 @@ const setOf = (file: string, [header, ...lines]: AttributeTable, subjects: Subje
 
 const owners = ['own', 'competitor']
 
-/** An empty cell is no attribute. Names that the shipped marts read have values of their own. */
+/** An empty cell is no attribute. Names that the shipped marts read (`ownership`, `…_terms`) have special values. */
 const attributeOf = (name: string, cell: string, wrong: (message: string) => void): [string, string | string[]][] => {
   const text = cell.trim()
   if (text === '') return []
   if (name === 'ownership' && !owners.includes(text)) wrong(`ownership is '${text}'; expected one of ${owners.join(', ')}.`)
   if (!name.endsWith('_terms')) return [[name, text]]
-  // Of several words each may be written with its neighbours: they are compared in lower case.
+  // A list of terms, each of one or more words; marts compare them in lower case.
   return [[name, text.split(/[|;]/).flatMap((term) => term.trim().toLowerCase() || [])]]
 }

@@ -1,4 +1,4 @@
-// The table's columns: where each comes from, its type, its words, what it may be called; key columns first, in key order.
+// Resolves the table's columns: origin, type, description and allowed names; key columns first, in key order.
 import { type ColumnType, columnTypes } from '../core/column-types.ts'
 import type { FieldSpec } from '../core/source-spec.ts'
 import type { Column, ColumnOrigin, Dimension, ParamValue, WindowSize } from '../core/types.ts'
@@ -8,7 +8,7 @@ import { paramDescription, type Scope } from './scope.ts'
 import type { RawColumn, RawDefinition } from './schema.ts'
 import type { Path } from './yaml-file.ts'
 
-/** What else of the definition decides where a column's values come from. */
+/** Other parts of the definition that decide where a column's values come from. */
 interface ColumnInput {
   readonly table: RawDefinition['table']
   readonly params: Readonly<Record<string, ParamValue>>
@@ -82,7 +82,7 @@ const originOf = (name: string, raw: RawColumn | undefined, input: ColumnInput, 
   return null
 }
 
-/** The field called `name`, by its own spelling or another the source knows. */
+/** The source's field with that name or alias. */
 const fieldOf = (name: string, scope: Scope): FieldSpec | null => {
   const { fields } = scope.source
   if (Object.hasOwn(fields, name)) return fields[name] ?? null
@@ -157,7 +157,7 @@ const writtenDefault = (raw: RawColumn, name: string, scope: Scope): string | nu
 
 const keyPath: Path = ['table', 'key']
 
-/** One period column, no name twice, and every dimension: else two units would share rows. */
+/** The key must have one period column, every dimension and no name twice: else two units would share rows. */
 const checkKey = (key: readonly string[], dimensions: readonly Dimension[], every: WindowSize, scope: Scope): void => {
   key.forEach((name, index) => {
     if (key.indexOf(name) < index) scope.report([...keyPath, index], `'${name}' appears twice in the key; keep one of the two.`)
@@ -180,14 +180,14 @@ const checkKey = (key: readonly string[], dimensions: readonly Dimension[], ever
   }
 }
 
-/** Where a column comes from: as written, as the source knows it, and its place in the YAML. */
+/** A column as written, the source's field, and the path in the YAML. */
 interface ColumnContext {
   readonly raw: RawColumn | undefined
   readonly field: FieldSpec | null
   readonly path: Path
 }
 
-/** Whether the resolved column can be what it says; problems go to the scope. */
+/** Checks the resolved column; problems go to the scope. */
 const checkColumn = (column: Column, context: ColumnContext, scope: Scope): void => {
   const { name, type, origin } = column
   const { raw, path } = context

@@ -1,4 +1,4 @@
-// A file's checked form becomes a Definition: defaults filled in, every reference followed, indexes on columns that the table has.
+// Turns a file's checked form into a Definition: fills in defaults, resolves references, checks the columns of indexes.
 import { validateDetailed } from 'node-cron'
 import { isDay } from '../core/cast-cell.ts'
 import { columnTypes } from '../core/column-types.ts'
@@ -17,21 +17,21 @@ import type { Path } from './yaml-file.ts'
 
 type Needed = Pick<Definition, 'params' | 'window' | 'key' | 'dimensions'>
 
-/** Without a parameter of that name a row is for the whole window. */
+/** The span of a row: from the source's period parameter, else the whole window. */
 const rowPeriodOf = ({ params, window, key }: Needed, { period }: SourceSpec): RowPeriod => {
   const value = period === undefined ? undefined : params[period.param]
   const every = period?.every[String(value)] ?? window.every
   return { every, isInKey: period !== undefined && key.includes(period.param) }
 }
 
-/** In the order of their names, which is the same for every pipeline: two loads never wait for each other in a circle. */
+/** Sorted by name, so that loads of all pipelines lock the tables in the same order and never deadlock. */
 const dimensionTablesOf = ({ key, dimensions }: Needed, source: SourceSpec): readonly DimensionTable[] =>
   Object.entries(source.dimensionTables ?? {})
     .filter(([column]) => key.includes(column))
     .map(([column, spec]) => ({ ...spec, column, isAskedFor: dimensions.some(({ name }) => name === column) }))
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 
-/** Null when something is wrong; the problems went to the scope. */
+/** null: there is a problem; problems go to the scope. */
 export const compile = (raw: RawDefinition, scope: Scope): Definition | null => {
   const before = scope.problems.length
   const wrongName = pipelineNameProblem(raw.pipeline, raw.version)
@@ -83,7 +83,7 @@ const reportPlaceholders = (raw: RawDefinition, scope: Scope): void => {
   }
 }
 
-/** What the parts there are say, and what is wrong with them, also where the form of others keeps the whole from being compiled; null: nothing, or what is wrong. */
+/** Reads and checks the given parts, also where another part is malformed and the whole cannot be compiled. A part is null where it is missing or wrong. */
 export const readParts = (raw: Partial<RawDefinition>, scope: Scope) => {
   const window = raw.window === undefined ? null : ending(windowRule(raw.window, scope), raw, scope)
   const schedule = raw.schedule === undefined ? null : scheduleOf(raw.schedule, scope)
@@ -114,7 +114,7 @@ const expectationOf = (raw: RawDefinition['expect'], { every, publication }: Win
   return { monthBy }
 }
 
-/** Until the end of the month that `until` names. */
+/** Adds the end of the table: the end of the month that `until` names. */
 const ending = (window: WindowRule, { until, successor }: Partial<RawDefinition>, scope: Scope): WindowRule => {
   if (until === undefined) {
     if (successor !== undefined)
@@ -175,7 +175,7 @@ const scheduleOf = (raw: NonNullable<RawDefinition['schedule']>, scope: Scope): 
 
 const checkTimeZone = (zone: string, path: Path, scope: Scope): void => {
   try {
-    // An offset such as +02:00 is a time zone to Intl, but it knows no daylight saving: names only.
+    // Intl accepts an offset such as +02:00, but an offset has no daylight saving time, so only names are allowed.
     if (!/^[A-Za-z]/.test(zone)) throw new EtlError('DEFINITION', 'an offset')
     new Intl.DateTimeFormat('en', { timeZone: zone })
   } catch {
@@ -211,7 +211,7 @@ export const cronProblem = (text: string): string | null => {
 /** PostgreSQL's limit, included columns counted. */
 const mostColumns = 32
 
-/** Indexes in the order of the YAML. Problems go to the scope. @param columns those that could be made out; none where the parameters are wrong. */
+/** Indexes in the order of the YAML. Problems go to the scope. @param columns the valid columns; empty where the parameters are wrong */
 const resolveIndexes = (
   { key, indexes = [] }: RawDefinition['table'],
   columns: readonly Column[],
@@ -227,7 +227,7 @@ const resolveIndexes = (
     return index
   })
 
-/** The order of included columns means nothing. */
+/** Whether two indexes are equal; the order of included columns does not matter. */
 const sameIndex = (left: TableIndex, right: TableIndex): boolean =>
   left.columns.join() === right.columns.join() && [...left.include].sort().join() === [...right.include].sort().join()
 
@@ -247,7 +247,7 @@ const checkNames = (raw: RawIndex, path: Path, columns: readonly Column[], scope
   })
 }
 
-/** Parsing bounds a number's digits so that one of them fits beside the longest key. */
+/** Parsing limits the digits of a numeric so that one such column fits into an index entry beside the longest key. */
 const isNumeric = (name: string, columns: readonly Column[]): boolean =>
   columns.some((column) => column.name === name && !column.isKey && columnTypes[column.type].fitsIndex === 'one')
 
@@ -255,7 +255,7 @@ const columnProblem = (name: string, columns: readonly Column[]): string | null 
   const column = columns.find((one) => one.name === name)
   const known = columns.map((one) => one.name)
   if (column === undefined) return `the table has no column '${name}' to index.${suggest(name, known)}`
-  // The key's length is checked row by row; another text could be longer than an index entry may be, and fail its whole unit.
+  // Only the key's length is checked row by row; a longer text in another column would exceed an index entry and fail its whole unit.
   if (column.isKey || columnTypes[column.type].fitsIndex !== false) return null
   const fitting = Object.entries(columnTypes).flatMap(([type, { fitsIndex }]) => (fitsIndex !== false ? [type] : []))
   const fix = `Take it out; of columns outside the key only ${fitting.join(', ')} fit.`

@@ -1,10 +1,10 @@
-// A dashboard of a BI tool, as a file describes it: charts over views of bi, and the filters above them. A tile over a comparison (bi.*_comparison) gets its
-// figures here: the newest one, and its change over rows that have the measure in both months. So does a table, for each of what it lists and for all of it.
+// The file of a dashboard: charts over views of bi, and filters above them. For a comparison (bi.*_comparison) this file makes the SQL of tiles and tables:
+// the newest figure, and its change over rows that have the measure in both months; in a table for each listed value and for the total.
 import { z } from 'zod'
 
 const expression = z.string().regex(/^[a-z_][a-z0-9_]*( [+-] [a-z_][a-z0-9_]*)*$/, 'columns of the view, added or subtracted')
 
-/** What a tile compares: columns of the view that have a twin `X_before`, or sums and differences of such; and `over` which column's values it says how many are compared. */
+/** What a tile compares: columns of the view that also exist as `X_before`, or sums and differences of such. `over`: the column whose compared values are counted. */
 const comparedSchema = z.strictObject({
   of: expression,
   per: expression.optional(),
@@ -13,13 +13,13 @@ const comparedSchema = z.strictObject({
   digits: z.int().min(0).max(4).default(1),
 })
 
-/** A share changes by percentage points, everything else by per cent. */
+/** The change of a share is in percentage points, any other in per cent. */
 type Compared = z.infer<typeof comparedSchema>
 
 const before = (expression: string): string => expression.replaceAll(/[a-z_][a-z0-9_]*/g, '$&_before')
 const known = (...expressions: readonly string[]): string => expressions.map((one) => `(${one}) is not null`).join(' and ')
 
-/** Measures in their order, by label. */
+/** SQL of a tile's texts, by label, in order. */
 const comparedMeasures = ({ of, per, over, as, digits }: Compared): Readonly<Record<string, string>> => {
   const parts = per === undefined ? [of] : [of, per]
   const both = known(...parts, ...parts.map(before))
@@ -49,7 +49,7 @@ const comparedMeasures = ({ of, per, over, as, digits }: Compared): Readonly<Rec
   }
 }
 
-/** How many values are compared, and how many rows only one of the two months has. */
+/** SQL for a text: how many values are compared, and how many rows exist in only one of the two months. */
 const sidesText = (over: string, both: string, compared: string, rows: string): string => {
   const only = (side: string): string => `count(*) filter (where months_back = 1 and loaded_in = '${side}')`
   return (
@@ -58,7 +58,7 @@ const sidesText = (over: string, both: string, compared: string, rows: string): 
   )
 }
 
-/** Numbers of each value that a table lists. */
+/** SQL of a table's columns, by label. */
 const comparedRows = ({ of, per, over }: Compared): Readonly<Record<string, string>> => {
   const parts = per === undefined ? [of] : [of, per]
   const both = known(...parts, ...parts.map(before))
@@ -78,8 +78,8 @@ const comparedRows = ({ of, per, over }: Compared): Readonly<Record<string, stri
 }
 
 /**
- * The newest month's figure, and each earlier month's as it would be with the slices of the newest: divided by the growth since, month by month, over rows that
- * both months have. So the change of two neighbours is like for like. NULL before a month that cannot be compared with the one before it.
+ * SQL of a trend: the newest month's figure, and earlier figures chained back from it: divided by the growth of each later month over rows that both months
+ * have. So the change between neighbours is like for like. NULL before a month that cannot be compared with its predecessor.
  */
 const comparedTrend = ({ of, per }: Compared): Readonly<Record<string, string>> => {
   const parts = per === undefined ? [of] : [of, per]
@@ -101,7 +101,7 @@ const figureOf = (parts: readonly string[], where: string): string => {
 }
 
 const name = z.string().regex(/^[a-z][a-z0-9_]{0,62}$/, 'a name of lower-case letters, digits and _')
-/** Superset would read it as a template, in SQL and in the texts of a tile. */
+/** Superset would run it as a template, in SQL and in the texts of a tile. */
 const notTemplate = [
   (text: string): boolean => !/\{[{%#]/.test(text),
   "no '{{', '{%' or '{#', which Superset takes for a template",
@@ -137,28 +137,28 @@ const chart = z.strictObject({
   order: z.array(z.string().regex(/^.+?( desc)?$/, "a column or measure, with 'desc' for the largest first")).default([]),
   rows: z.int().min(1).max(10_000).default(1_000),
   where: words.optional(),
-  /** Columns over whose values nothing adds up: where several meet, a measure is NULL. */
+  /** Columns over whose values measures do not add up: with several values a measure is NULL. */
   never_across: names,
   format: format.default('count'),
   /** The axis begins at 1, at the top. */
   axis: z.literal('rank').optional(),
   formats: z.record(words, format).default({}),
-  /** Of the twelve columns of a dashboard. */
+  /** Width in columns; a dashboard has twelve. */
   width: z.int().min(2, 'from 2 to 12 columns').max(12, 'from 2 to 12 columns').default(6),
-  /** In steps of eight pixels. */
+  /** Height in units of eight pixels. */
   height: z.int().min(10, 'from 10 to 200').max(200, 'from 10 to 200').default(50),
 })
 
-/** A choice above the charts that narrows those with the column. */
+/** A filter above the charts that applies to the charts with the column. */
 const valueFilter = z.strictObject({
   filter: words,
   view: name,
   column: name,
-  /** One value is always chosen, to begin with the first or the last in order; without it none or any number. */
+  /** Exactly one value is chosen, at first the first or the last in order. Default: none or any number of values. */
   one: z.enum(['first', 'last']).optional(),
   charts: z.array(words).min(1, 'at least one chart').optional(),
 })
-/** A span of time, for every chart with a period. */
+/** A filter by time, for every chart with a period. */
 const timeFilter = z.strictObject({ filter: words, time: z.literal(true) })
 
 export const schema = z.strictObject({
@@ -185,7 +185,7 @@ export const filterOf = (one: FilterFile) =>
         charts: one.charts ?? null,
       }
 
-/** Of what compares they are made: each compares in the same way. */
+/** The chart's measures; a comparison's are generated, so that all compare in the same way. */
 export const measuresOf = ({ kind, compare, measures }: ChartFile): Readonly<Record<string, string>> => {
   if (compare === undefined) return measures
   if (kind === 'table') return comparedRows(compare)
@@ -199,13 +199,13 @@ const comparedFormats = ({ as }: Compared): Readonly<Record<string, NumberFormat
 export const chartOf = (one: ChartFile, { pipeline, never_across: neverAcross }: z.infer<typeof schema>) => ({
   ...one,
   name: one.chart,
-  /** Whose parameters its rows have; null: rows of every pipeline. */
+  /** The pipeline whose parameters filter the rows; null: rows of all pipelines. */
   pipeline: one.pipeline ?? pipeline ?? null,
   period: one.period ?? null,
-  /** SQL by the name it is shown under. */
+  /** SQL by label. */
   measures: new Map(Object.entries(measuresOf(one))),
   order: one.order.map((text) => ({ name: text.replace(/ desc$/, ''), descending: text.endsWith(' desc') })),
-  // One row and room for another, else Superset warns that a limit was reached.
+  // One row more than a comparison has, else Superset warns that the limit was reached.
   rows: one.kind === 'tile' ? (one.compare === undefined ? 1 : 2) : one.rows,
   where:
     one.where ??
@@ -219,7 +219,7 @@ export const chartOf = (one: ChartFile, { pipeline, never_across: neverAcross }:
       ...one.formats,
     }),
   ),
-  /** A last line has the measures over all rows. */
+  /** Whether a last line shows the measures over all rows. */
   hasTotal: one.kind === 'table' && one.compare !== undefined,
 })
 

@@ -18,7 +18,7 @@ export const readDashboards = async (folders: readonly string[]) => {
   return { dashboards: read.flatMap(({ dashboard }) => dashboard ?? []), problems: read.flatMap(({ problems }) => problems) }
 }
 
-/** null with at least one problem; problems have line and column of the YAML. */
+/** `dashboard` null: there is at least one problem. Problems have line and column of the YAML. */
 export const parseDashboard = (file: string, text: string) => {
   const { yaml, problems } = readYaml(file, text)
   if (yaml === null) return { dashboard: null, problems }
@@ -33,7 +33,7 @@ export const parseDashboard = (file: string, text: string) => {
     problems: [...problems, ...wrong],
     dashboard: Object.freeze({
       file,
-      /** Part of its address. */
+      /** Part of the dashboard's address. */
       name: basename(file, '.yaml'),
       title: data.dashboard,
       about: data.about,
@@ -56,7 +56,7 @@ const filterProblems = (one: FilterFile, at: number, charts: readonly ChartFile[
       ),
     )
 
-/** What the parts of one chart must be to each other. */
+/** Checks that the parts of one chart fit together. */
 const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], yaml: YamlFile): Problem[] => {
   const problems: Problem[] = []
   const wrong = (part: string, message: string): void => void problems.push(problemAt(yaml, ['charts', at, part], message))

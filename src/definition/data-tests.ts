@@ -1,4 +1,4 @@
-// tests of a definition: each names one thing the rows must be, columns that can be that, and what is done where they are not.
+// Reads `tests` of a definition: each has a rule for the rows, a column of a type that the rule fits, and what happens to a unit that breaks it.
 import { columnTypes, typeNames } from '../core/column-types.ts'
 import type { Bounds, DataTest, RowTest } from '../core/data-test.ts'
 import type { Column } from '../core/types.ts'
@@ -10,7 +10,7 @@ import type { Path } from './yaml-file.ts'
 const kinds = ['range', 'accepted', 'not_null', 'sum_of', 'ratio', 'restated'] as const
 type Kind = (typeof kinds)[number]
 
-/** What else each kind of test may say, besides column and on_failure. */
+/** Further options of each kind of test, besides column and on_failure. */
 const extras: Readonly<Record<Kind, readonly ('allow' | 'within' | 'at_least')[]>> = {
   range: ['allow'],
   accepted: ['allow'],
@@ -20,7 +20,7 @@ const extras: Readonly<Record<Kind, readonly ('allow' | 'within' | 'at_least')[]
   restated: ['at_least'],
 }
 
-/** Tests in the order of the YAML. Problems go to the scope; a test with one is left out. @param columns none where they could not be made out */
+/** Tests in the order of the YAML. Problems go to the scope; a test with one is left out. @param columns empty where they could not be resolved */
 export const readTests = (
   raw: Readonly<Record<string, RawDataTest>>,
   columns: readonly Column[],
@@ -60,7 +60,7 @@ const rowTest = (raw: RawDataTest, kind: Exclude<Kind, 'ratio' | 'restated'>, pa
   const { allow = 0, within = 0 } = raw
   if (kind === 'range') return { kind, allow, bounds: boundsOf(raw.range, [...path, kind], scope) }
   if (kind === 'accepted') return { kind, allow, values: (raw.accepted ?? []).map(String) }
-  // The share that must be there, as the share that may be missing.
+  // From the share of values that must be present to the share that may be missing.
   if (kind === 'not_null') return { kind, allow: Number((1 - (raw.not_null ?? 1)).toPrecision(12)) }
   return {
     kind,
@@ -77,7 +77,7 @@ const boundsOf = (text: string | undefined, path: Path, scope: Scope): Bounds =>
   return { from: from === '' ? null : from, to: to === '' ? null : to }
 }
 
-/** The types whose columns a test of this kind can be of. */
+/** Types of columns that this kind of test accepts. */
 const typesOf = (kind: Kind): readonly string[] =>
   typeNames.filter((name) => {
     if (kind === 'not_null') return true

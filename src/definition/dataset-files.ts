@@ -13,13 +13,13 @@ import { checkValue } from './for-each.ts'
 import { type JsonNode, jsonSchemaOf } from './yaml-file.ts'
 import { placeholder } from './scope.ts'
 
-/** What a service says of the dataset; what it leaves out it does not say. */
+/** The service's description of a dataset; missing fields are not known. */
 export type DescribedDataset = Pick<Dataset, 'metrics' | 'choices'> & Partial<Dataset>
 
 interface NewDataset {
   readonly name: string
   readonly source: SourceSpec
-  /** Of the definitions. */
+  /** The folder of the definitions. */
   readonly folder: string
   /** What the service calls the dataset. Default: its name. */
   readonly table?: string
@@ -36,14 +36,14 @@ type Params = readonly (readonly [name: string, value: unknown])[]
 const datasetYaml = ({ name, table = name, source: known, described: said = null }: NewDataset, beside: Beside): string => {
   const params = withFilters(known, table, paramsOf(known, table, said), said)
   const source = ofDataset(known, Object.fromEntries(params), [])
-  // What is a parameter too is left to be one.
+  // A dimension that is also a parameter stays a parameter.
   const { properties = {} } = jsonSchemaOf(source.params)
   const dimensions = Object.entries(source.dimensions).filter(([dimension]) => !Object.hasOwn(properties, dimension))
   const every = windowSizeOf(source, Object.fromEntries(params))
   const period = Object.hasOwn(source.fields, 'date') || every !== 'month' ? 'date' : 'month'
   const asked = [period, ...dimensions.map(([dimension]) => dimension), ...params.map(([param]) => param)]
   const parts = said?.dimensions ?? known.splitOf?.(table) ?? null
-  // Some count what is asked for among what splits it.
+  // Some services list requested dimensions and parameters among the dataset's dimensions.
   const split = said === null ? null : (parts?.filter((one) => !asked.includes(columnName(one))) ?? null)
   const described = said === null ? null : { ...said, dimensions: split }
   const keyParams = params.filter(([, value]) => value !== table && !Array.isArray(value)).map(([param]) => param)
@@ -90,7 +90,7 @@ const wordsOf = (name: string): string => {
 
 const defaultFrom = '2024-01'
 
-/** No month is asked for before the first there is. */
+/** The first window: not before the service's first month. */
 const firstWindow = (described: DescribedDataset | null, every: WindowSize): string => {
   const from = described?.from ?? defaultFrom
   const month = from > defaultFrom ? from : defaultFrom
@@ -100,7 +100,7 @@ const firstWindow = (described: DescribedDataset | null, every: WindowSize): str
   return aligned === day ? day : addWindows(aligned, every, 1)
 }
 
-/** The first that the source has nothing against: a weekly report comes by weeks. */
+/** The first window size that the source accepts with these parameters: a weekly report has weekly windows. */
 const windowSizeOf = ({ windowSizes, problems }: SourceSpec, params: Readonly<Record<string, unknown>>): WindowSize => {
   const isRefused = (every: WindowSize): boolean =>
     problems?.({ params, window: { every } }).some(({ path }) => path.join('.') === 'window.every') ?? false
@@ -120,7 +120,7 @@ const paramsOf = (source: SourceSpec, table: string, described: DescribedDataset
   const { properties = {}, required = [] } = jsonSchemaOf(source.params)
   return Object.entries(properties).flatMap(([param, node]): Params => {
     if (source.deliveryParams?.includes(param)) return []
-    // A dataset need not offer what others have, nor what is the default.
+    // The dataset may offer only some of the choices, and not the default.
     const offered = node.enum?.filter((value) => described?.choices[param]?.includes(String(value))) ?? []
     if (offered[0] !== undefined && !offered.includes(node.default)) return [[param, offered[0]]]
     if (node.default !== undefined) return [[param, node.default]]
@@ -128,7 +128,7 @@ const paramsOf = (source: SourceSpec, table: string, described: DescribedDataset
   })
 }
 
-/** Filters that the service describes otherwise than the source knows the dataset, and defaults that depend on it. */
+/** Adds defaults that depend on the dataset, and filters where the service describes others than the source knows. */
 const withFilters = (source: SourceSpec, table: string, params: Params, said: DescribedDataset | null): Params => {
   const { properties = {} } = jsonSchemaOf(source.params)
   const given = Object.fromEntries(params)
@@ -138,7 +138,7 @@ const withFilters = (source: SourceSpec, table: string, params: Params, said: De
     dimensionsOf === undefined ||
     said?.filters == null ||
     (namesOf(dimensionsOf(described, [])) === namesOf(dimensionsOf(given, [])) &&
-      // A filter that is no list, such as include_subdomains, is a parameter; of a dataset that the source knows the service does not name it.
+      // A filter that takes no list, such as include_subdomains, is a parameter; the service does not name it for datasets that the source knows.
       ((source.splitOf?.(table) ?? null) !== null ||
         namesOf({ ...withDefaults(described), filters: null }) === namesOf({ ...withDefaults(given), filters: null })))
   return Object.entries(withDefaults(isKnown || !Object.hasOwn(properties, 'filters') ? given : described))
@@ -146,7 +146,7 @@ const withFilters = (source: SourceSpec, table: string, params: Params, said: De
 
 const namesOf = (dimensions: object): string => Object.keys(dimensions).sort().join()
 
-// A text the source asks for and cannot default is the dataset's own name at the service, as far as one can guess.
+// A required text without a default is probably the dataset's name at the service.
 const exampleOf = (node: JsonNode, name: string): unknown => {
   if (node.const !== undefined) return node.const
   if (node.enum !== undefined) return node.enum[0]
@@ -162,15 +162,15 @@ const yamlValue = (value: unknown): string => {
     : String(value)
 }
 
-// What a record never lacks and no figure is: the nearest thing to a key that a source says of itself.
+// Fields of type text that every record has: the nearest to a key that a source declares.
 const identifyingFields = (source: SourceSpec): readonly string[] =>
   Object.entries(source.fields)
-    // What other datasets of the source are asked by is no field of this one.
+    // Dimensions of other datasets of the source are no fields of this one.
     .filter(([name]) => source.dimensionsOf === undefined || !Object.hasOwn(source.dimensions, name))
     .filter(([, field]) => field.nullable === false && field.ifAbsent === undefined && field.type === 'text')
     .map(([name]) => name)
 
-/** Tried where the source gives no example of its own. */
+/** Example values that are tried where the source gives none. */
 const examples = ['1', 'a', 'example', '2024-01', 'example.com']
 
 const valuesOf = (source: SourceSpec, dimension: string, spec: DimensionSpec, beside: Beside): string => {
@@ -196,7 +196,7 @@ const columnsOf = (source: SourceSpec, key: readonly string[], described: Descri
   return measures.map(([name, field]) => `    ${name}: { ${columnWords(field)} }`)
 }
 
-/** Which figures the dataset has: a source of several does not say which has which field, and some name none beside what is asked for. */
+/** Whether the figures are not known: a source with several datasets does not say which has which field; others declare only dimensions. */
 const isUnknown = ({ openFields, dimensionsOf, dimensions, fields }: SourceSpec): boolean =>
   openFields &&
   (dimensionsOf !== undefined || Object.keys(fields).every((one) => one === 'date' || Object.hasOwn(dimensions, one)))
@@ -208,13 +208,13 @@ const columnWords = (field: FieldSpec): string =>
     `description: ${JSON.stringify(field.description)}`,
   ].join(', ')
 
-/** A name of the service, or the nearest that PostgreSQL takes. */
+/** The service's name, or the nearest name that PostgreSQL accepts. */
 const columnName = (given: string): string => {
   const plain = given.toLowerCase().replace(/[^a-z0-9_]+/g, '_')
   return /^[a-z]/.test(plain) && columnNameProblem(plain) === null ? plain : `metric_${plain}`.slice(0, 63)
 }
 
-/** A column each, also where the service says a name twice, or has two that PostgreSQL takes alike. */
+/** One column for each name, also where the service repeats a name, or two names become the same column name. */
 const withNames = ({ dimensions, metrics }: Pick<DescribedDataset, 'dimensions' | 'metrics'>, key: readonly string[]) => {
   const taken = new Set<string>()
   const named = (type: ColumnType) => (given: string) => {
@@ -266,7 +266,7 @@ export const newDataset = async (wanted: NewDataset): Promise<string> => {
   return file
 }
 
-/** Throws DISK, also where there is one. */
+/** Throws DISK, also where the file exists. */
 export const writeNewFile = async (file: string, text: string): Promise<void> => {
   try {
     await writeFile(file, text, { flag: 'wx' })

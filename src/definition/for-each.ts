@@ -1,4 +1,4 @@
-// for_each of a definition: which dimensions, which values, from the YAML or from list files.
+// Reads for_each of a definition: dimensions and their values, from the YAML or from list files.
 import type { DimensionSpec, SourceSpec } from '../core/source-spec.ts'
 import type { Dimension } from '../core/types.ts'
 import { foreignAt, notUtf8, showProblem, suggest } from './problem.ts'
@@ -42,7 +42,7 @@ export const readDimensions = (
   })
 }
 
-/** The dataset by its name where its source knows more than one, with what it can be asked by. */
+/** For messages: the dataset and its filters where the source has several, else the source. */
 const whatOf = (params: Readonly<Record<string, unknown>>, { name, dimensions, dimensionsOf, datasetOf }: SourceSpec): string => {
   if (dimensionsOf === undefined || datasetOf === undefined) return name
   const known = Object.keys(dimensions)
@@ -69,7 +69,7 @@ const readDimension = (name: string, written: RawDimension, spec: DimensionSpec,
   return { name, bucket, file: null, values: fromYaml(given.values, listPath, spec, scope) }
 }
 
-/** A bucket lowers what the source takes in one request. One that could not is a mistake, not a number to cap in silence. */
+/** A bucket lowers the source's limit of values a request. A higher bucket is reported as a mistake, not silently capped. */
 const checkBucket = (name: string, bucket: number | null, { mostPerRequest }: DimensionSpec, scope: Scope): void => {
   if (bucket === null) return
   const path: Path = ['for_each', name, 'bucket']
@@ -115,7 +115,7 @@ const fromYaml = (list: readonly (string | number)[], path: Path, spec: Dimensio
 const shownCharacters = 24
 const lineEnd = /\r\n?|\n/
 
-/** A path may lead, by mistake or not, to a file that is no list: of its lines no more is said than how they begin. */
+/** A path may lead, by mistake or not, to a file that is no list: messages show only the beginning of its lines. */
 const withoutContent = (message: string): string =>
   message.replace(/'([^']+)'/g, (quoted, text: string) =>
     text.length > shownCharacters ? `'${text.slice(0, shownCharacters)}…'` : quoted,

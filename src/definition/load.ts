@@ -1,4 +1,4 @@
-// The folder of definitions -> definitions and every problem of every file. The checks themselves read no disk.
+// Loads a folder of definitions and reports every problem of every file. The checks themselves read no disk.
 import { readdir } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { EtlError, messageOf, usageError } from '../core/errors.ts'
@@ -12,7 +12,7 @@ import { assertNoProblems, nearest, type Problem, sortProblems, suggest } from '
 import { definitionSchema, type RawDefinition } from './schema.ts'
 import { createScope, type ListText, type ReadList } from './scope.ts'
 
-/** Which definitions, and against which sources they are checked. */
+/** Which definitions to load, and the sources to check them against. */
 type LoadOptions = Pick<DefinitionFiles, 'folder' | 'sources' | 'only'>
 
 /** Every definition that is valid and every problem of every file. Throws USAGE when the folder cannot be read. */
@@ -27,15 +27,15 @@ export const loadDefinitions = async ({ folder, sources, only }: LoadOptions): P
 }
 
 /**
- * Throws one DEFINITION error listing every problem; does nothing when there is none. A list that cannot be taken in stops its own pipelines alone,
- * unless they were named or no other is left.
+ * Throws one DEFINITION error that lists every problem; returns if there is none. An unreadable list file stops only its own pipelines,
+ * unless pipelines were named or no other is left.
  */
 export const assertDefinitions = ({ definitions, problems, mistakes }: Definitions, named: readonly string[] = []): void =>
   void assertNoProblems({
     problems: named.length === 0 && definitions.some((one) => unreadList(one) === null) ? mistakes : problems,
   })
 
-/** What is wrong with a list file of the definition; null: nothing. */
+/** Why a list file of the definition cannot be read; null: all can. */
 export const unreadList = ({ dimensions }: Definition): string | null =>
   dimensions.find(({ unread }) => unread !== undefined)?.unread ?? null
 
@@ -59,15 +59,15 @@ const readList = (folder: string, path: string): ListText & { shown: string } =>
   }
 }
 
-/** Texts to check, and whom to ask about sources and lists: this file reads no disk. */
+/** Texts to check, with sources and list files as arguments, so that the checks read no disk. */
 interface DefinitionFiles {
-  /** Of `*.yaml`; problems name files as `<folder>/<file>`. */
+  /** Folder of the `*.yaml` files; problems name files as `<folder>/<file>`. */
   readonly folder: string
   /** Path as shown to people, and text. */
   readonly files: readonly { readonly file: string; readonly text: string }[]
   readonly readList: ReadList
   readonly sources: ReadonlyMap<string, SourceSpec>
-  /** Pipelines asked for, absent or empty: all. Others are read for their names alone, and do not get in the way where they are broken. */
+  /** Pipelines to check; absent or empty: all. Of others only the name is read, so that their mistakes do not matter. */
   readonly only?: readonly string[] | undefined
 }
 
@@ -76,8 +76,8 @@ export type Definitions = ReturnType<typeof checkDefinitions>
 type Opened = ReturnType<typeof open>
 
 /**
- * Definitions without a mistake, deep-frozen and sorted by name, of versions the one that readers see first; problems are sorted by file and place. `mistakes`: those without the ones of list
- * files, each of which stops its own pipelines alone: they have a list that is `unread`.
+ * Valid definitions, deep-frozen and sorted by name, the published version first; problems are sorted by file and place. `mistakes`: the problems without those of list files, which stop only
+ * their own pipelines: such a definition has an `unread` list.
  */
 export const checkDefinitions = (input: DefinitionFiles) => {
   const opened = input.files.map(open)
@@ -126,7 +126,7 @@ const recordOf = (value: unknown): Readonly<Record<string, unknown>> => (isRecor
 
 const inspected = ['window', 'schedule', 'limits', 'for_each', 'params', 'table', 'tests'] as const
 
-/** The parts whose form is right although that of others is not. */
+/** The well-formed parts of a file that has malformed ones. */
 const wellFormed = (value: unknown): Partial<RawDefinition> => {
   const written: Readonly<Record<string, unknown>> = { for_each: {}, params: {}, ...recordOf(value) }
   return Object.fromEntries(
@@ -146,7 +146,7 @@ const sourceOf = (yaml: YamlFile, sources: ReadonlyMap<string, SourceSpec>): { s
   }
 }
 
-/** Throws USAGE: a name on the command line is no mistake in a file. */
+/** Throws USAGE for an unknown name: the mistake is on the command line, not in a file. */
 const assertKnown = ({ only = [] }: DefinitionFiles, opened: readonly Opened[]): void => {
   const names = [...new Set(opened.map(({ name }) => name))]
   const unknown = only.filter((name) => !names.includes(name))
@@ -154,7 +154,7 @@ const assertKnown = ({ only = [] }: DefinitionFiles, opened: readonly Opened[]):
     throw new EtlError('USAGE', unknown.map((name) => `There is no pipeline '${name}'.${suggestAll(name, names)}`).join('\n'))
 }
 
-/** Several names in one word are set apart as the command takes them. */
+/** A suggestion; for several names in one word, the names with spaces between, as the command expects them. */
 const suggestAll = (word: string, names: readonly string[]): string => {
   const parts = word.split(/[,;]/).filter((part) => part !== '')
   if (parts.length < 2) return suggest(word, names)
@@ -171,7 +171,7 @@ const strayed = (wanted: readonly Opened[], all: readonly Opened[]): readonly Pr
     return [problemAt(yaml, ['successor'], message)]
   })
 
-// Two versions of a pipeline may stand side by side while the new one fills; the view can show one.
+// Two versions of a pipeline may exist while the new one fills, but only one can be published.
 const duplicates = (opened: readonly Opened[]): readonly Problem[] => {
   const problems: Problem[] = []
   const first = new Map<string, Opened>()

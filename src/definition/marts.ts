@@ -8,7 +8,7 @@ import { assertNoProblems, foreignAt, notUtf8, type Problem, sortProblems } from
 
 const shippedMarts = shipped('marts')
 
-/** Views that others are made of: no pipeline can take their place in `bi`. */
+/** Shipped marts may be read by other views, so no pipeline can use their name in `bi`. */
 export const isShippedMart = (name: string): boolean => existsSync(join(shippedMarts, `${name}.sql`))
 
 /** Marts of all folders by name; a later folder's file replaces an earlier one's of the same name. Throws DEFINITION naming every mistake with file and line. */
@@ -55,7 +55,7 @@ export const readMart = (file: string, name: string, text: string) => {
     if (!said.has(word)) report(1, `the header lacks '-- ${word}: …'; readers of bi see it in the catalog.`)
   const summaryOf = summaryPipeline(said.get('kind'), report)
   const key = list(said.get('key'))
-  // Without comments and semicolons at its end: it becomes part of a larger statement.
+  // Cut comments and semicolons at the end, since the query becomes part of a larger statement.
   const parts = partsOf(lines.slice(at).join('\n'))
   const end = parts.findLastIndex((part) => !/^(?:\s|;|--|\/\*)/.test(part))
   const sql = parts.slice(0, end + 1).join('').trim() // biome-ignore format: one look
@@ -80,13 +80,13 @@ export const readMart = (file: string, name: string, text: string) => {
   return { mart, problems }
 }
 
-/** Of a query: strings, quoted names, comments and words whole, everything else by characters. */
+/** Splits a query into strings, quoted names, comments and words; everything else into characters. */
 const partsOf = (query: string): string[] =>
   query.match(
     /e'(?:[^'\\]|\\[\s\S])*'|'[^']*'|"[^"]*"|\$([a-z_]\w*)?\$[\s\S]*?\$\1\$|--.*|\/\*(?:\/\*[\s\S]*?\*\/|[\s\S])*?\*\/|[a-z_\u0080-\uffff][\w$\u0080-\uffff]*|[\s\S]/gi,
   ) ?? []
 
-/** Names behind `bi.` in a query; what comments and strings say is none. */
+/** Names after `bi.` in a query, without those in comments and strings. */
 const namedInBi = (query: string): string[] => {
   const code = partsOf(query).map((part) => (/^(?:--|\/\*|e?'|\$[\s\S])/i.test(part) ? ' ' : part))
   return [...code.join('').matchAll(/\bbi"?\s*\.\s*"?([a-z][a-z0-9_]*)/gi)].map(([, name = '']) => name.toLowerCase())
@@ -105,7 +105,7 @@ const summaryPipeline = (kind: string | undefined, report: (line: number, messag
   return pipeline ?? null
 }
 
-/** Those that others read come first. */
+/** Sorts marts so that each comes after the marts that it reads. */
 const ordered = (marts: readonly Mart[], problems: Problem[]): Mart[] => {
   const done: Mart[] = []
   const byName = new Map(marts.map((mart) => [mart.name, mart]))
@@ -116,7 +116,7 @@ const ordered = (marts: readonly Mart[], problems: Problem[]): Mart[] => {
       return
     }
     for (const other of mart.reads.flatMap((read) => byName.get(read) ?? [])) visit(other, [...path, mart.name])
-    // What its header keeps quiet about: made before what it reads, it would go when that is made anew. PostgreSQL names a circle.
+    // Also marts that the query reads but the header does not name: remaking one later would drop this mart. PostgreSQL reports a circle of these.
     for (const read of namedInBi(mart.sql))
       for (const other of [byName.get(read)])
         if (other !== undefined && ![...path, mart.name].includes(read)) visit(other, [...path, mart.name])

@@ -1,4 +1,4 @@
-// notify.yaml: who gets which alarms. Every mistake with its line and column; what looks like an address or a key is never shown.
+// notify.yaml: who gets which alarms. Every mistake has line and column; a text that looks like an address or a key is never shown.
 import { existsSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { z } from 'zod'
@@ -9,7 +9,7 @@ import { assertNoProblems, type Problem, sortProblems, suggest } from './problem
 
 type Written = z.infer<typeof notifySchema>
 
-/** The file beside the folder of pipelines; `routes` null: there is none, or something is wrong with it. @param pipelines names there are, so that a route for none is found; null: not all are known */
+/** Reads the file beside the folder of pipelines. `routes` null: no file, or a mistake in it. @param pipelines all names, to find a route for an unknown one; null: not all are known */
 export const readNotifyFile = async (pipelinesFolder: string, pipelines: readonly string[] | null) => {
   const file = join(dirname(pipelinesFolder), 'notify.yaml')
   if (!existsSync(file)) return { routes: null, problems: [] }
@@ -31,11 +31,11 @@ export const checkNotifyFile = (file: string, text: string, pipelines: readonly 
   return { routes: parsed.success && all.length === 0 ? routesOf(yaml, parsed.data) : null, problems: all }
 }
 
-/** One that stands for a list of it is found where it stands. */
+/** A single value in place of a list is found at its own path, without the index. */
 const writtenAt = (yaml: YamlFile, path: Path): Path =>
   path.at(-1) === 0 && yaml.found(path) === 'nothing' && yaml.written(path.slice(0, -1)) !== null ? path.slice(0, -1) : path
 
-/** An address or a key in place of a variable's name must not reach a log. */
+/** Hides values: a person may write an address or a key in place of a variable's name, which must not reach a log. */
 const withoutSecrets = (yaml: YamlFile): YamlFile => ({
   ...yaml,
   written: (path) => yaml.written(writtenAt(yaml, path)),

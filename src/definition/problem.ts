@@ -1,4 +1,4 @@
-// One thing wrong with a file, where it stands, the spelling that was probably meant, and how all of them are shown.
+// A problem of a file with its place; suggestions for misspelled names; and how problems are shown.
 import { closest, distance } from 'fastest-levenshtein'
 import { EtlError } from '../core/errors.ts'
 
@@ -14,7 +14,7 @@ export interface Problem {
 /** `pipelines/keywords.yaml:8:40: …`, which editors and terminals make a link of. */
 export const showProblem = (problem: Problem): string => `${problem.file}:${problem.line}:${problem.column}: ${problem.message}`
 
-/** File, line and column a message begins with, as `showProblem` writes them; empty where it begins with none. */
+/** File, line and column at the beginning of a message, as `showProblem` writes them; empty where there are none. */
 export const placeOf = (message: string): Partial<Pick<Problem, 'file' | 'line' | 'column'>> => {
   const [, file, line, column] = /^([^\s:][^:\n]*):(\d+):(\d+): /.exec(message) ?? []
   return file === undefined ? {} : { file, line: Number(line), column: Number(column) }
@@ -22,10 +22,10 @@ export const placeOf = (message: string): Partial<Pick<Problem, 'file' | 'line' 
 
 export const notUtf8 = 'not UTF-8; save it as UTF-8, since other letters would be lost.'
 
-/** The first character that bytes of another encoding leave in a text; -1: there is none. */
+/** The place of the first character that comes from another encoding than UTF-8; -1: none. */
 export const foreignAt = (text: string): number => text.search(/[\u0000\uFFFD]/)
 
-/** By file, then by place; the same problem at the same place once. */
+/** Sorts by file, then by place, without duplicates. */
 export const sortProblems = (problems: readonly Problem[]): readonly Problem[] => {
   const unique = new Map(problems.map((problem) => [showProblem(problem), problem]))
   return [...unique.values()].sort(
@@ -34,7 +34,7 @@ export const sortProblems = (problems: readonly Problem[]): readonly Problem[] =
   )
 }
 
-/** What was read, where it has no problem; else throws one DEFINITION error that lists every one. @param files what it was read from */
+/** Returns `read` where it has no problems; else throws DEFINITION with all of them. @param files the kind of files, for the message */
 export const assertNoProblems = <Read extends { problems: readonly Problem[] }>(
   read: Read,
   files = 'pipeline definitions',
@@ -50,7 +50,7 @@ export const assertNoProblems = <Read extends { problems: readonly Problem[] }>(
   )
 }
 
-/** The candidate nearest to `word`, or null when none is near enough to be what was meant. */
+/** The candidate nearest to `word`; null: none is near enough to be meant. */
 export const nearest = (word: string, candidates: readonly string[]): string | null => {
   const lower = candidates.map((one) => one.toLowerCase())
   const found = lower.length === 0 ? undefined : candidates[lower.indexOf(closest(word.toLowerCase(), lower))]

@@ -18,9 +18,9 @@ const line = (error: string) => z.string({ error }).trim().min(1, { error })
 /** YAML's true or false; `yes` is a text. */
 const flag = z.boolean({ error: 'true or false' })
 
-/** Whether there is such a zone is checked where it is used. */
+/** compile.ts checks that the zone exists. */
 const timeZone = line('a time zone such as Europe/Berlin')
-/** Of any month; the caller says what a shorter one means. */
+/** A day of any month; the caller decides what it means in a shorter month. */
 const dayOfMonth = whole('a day of the month, 1 to 31', 1, 31)
 
 const bucket = whole('a count of values that go into one report, at least 1', 1, 1_000_000)
@@ -29,7 +29,7 @@ const bucket = whole('a count of values that go into one report, at least 1', 1,
 const listValue = z.union([z.string(), z.number()], { error: 'a plain value' })
 const valueList = z.array(listValue, { error: 'a list of values' })
 
-/** A list of values, or a map with `values` or `file` and, if wanted, `bucket`. */
+/** A list of values, or a map with `values`, `file` or `query` and, optionally, `bucket`. */
 const dimension = z
   .union(
     [
@@ -73,7 +73,7 @@ const expectation = z.strictObject(
 )
 
 const tagText = 'a value of letters, digits and . _ - (at most 63)'
-/** By name what the spending of the pipeline is charged to. */
+/** Tags by name, to which the pipeline's spending is charged. */
 const tags = z
   .record(name, pattern(tagText, /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,62}$/u), { error: 'a map such as { client: acme }' })
   .describe('What the credits are charged to: `millrace quota` adds them up by tag.')
@@ -120,7 +120,7 @@ const dataTest = z.strictObject(
   { error: 'a map such as { column: clicks, range: 0.., on_failure: hold }' },
 )
 
-/** By name what the rows of each unit must be. */
+/** Tests of each unit's rows, by name. */
 const dataTests = z
   .record(name, dataTest, { error: 'a map such as { no_jump: { column: clicks, ratio: 0.2..5, on_failure: hold } }' })
   .describe('What the rows of a unit must be, tested before they are loaded.')
@@ -261,7 +261,7 @@ const table = z.strictObject(
   { error: 'a map with key, columns and, where wanted, indexes' },
 )
 
-/** The YAML of a pipeline. test/contract/pipelines.test.ts keeps it as pipelines/schema.json, from which editors complete and explain. */
+/** The YAML of a pipeline. test/contract/pipelines.test.ts writes it to pipelines/schema.json, which editors use for completion and help. */
 export const definitionSchema = z.strictObject(
   {
     pipeline: name.describe("The pipeline's name: the view bi.<pipeline>."),
@@ -295,7 +295,7 @@ export const definitionSchema = z.strictObject(
   { error: 'a map that begins with pipeline:' },
 )
 
-/** A definition as it stands in the YAML, its form checked and nothing else. */
+/** A definition as written in the YAML; only its form is checked. */
 export type RawDefinition = z.infer<typeof definitionSchema>
 export type RawIndex = z.infer<typeof tableIndex>
 /** A column as written; what it leaves out comes from the source. */

@@ -1,4 +1,4 @@
-// What the checks of one file share: the file, its source, its parameters, and where problems go.
+// Shared by the checks of one file: the file, its source, its parameters, and the list of problems.
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { ParamValue } from '../core/types.ts'
 import { jsonSchemaOf, type Path, problemAt, problemsOf, type YamlFile } from './yaml-file.ts'
@@ -12,16 +12,16 @@ export type ReadList = (path: string) => ListText & { readonly shown: string }
 
 export type Scope = ReturnType<typeof createScope>
 
-/** What the checks of one file share. Problems are collected, so that one pass finds every mistake. @param problems that were found before */
+/** The state of checking one file. Collects problems, so that one pass finds every mistake. @param problems that were found before */
 export const createScope = (yaml: YamlFile, source: SourceSpec, readList: ReadList, problems: Problem[]) => ({
   ...{ yaml, source, readList, problems },
-  /** Those of list files. */
+  /** Problems of list files. */
   lists: [] as Problem[],
-  /** As `problemAt`, noted. */
+  /** Adds a problem; arguments as of `problemAt`. */
   report: (path: Path, message: string, part?: 'key' | 'value'): void => void problems.push(problemAt(yaml, path, message, part)),
 })
 
-/** Parameters with the source's defaults filled in; null when they are not valid (the problems went to the scope). @param forEach names the pipeline runs for: each unit has its own value of them */
+/** Parameters with the source's defaults; null where they are not valid (problems go to the scope). @param forEach names of dimensions: each unit has its own values for them */
 export const readParams = (
   raw: Readonly<Record<string, unknown>>,
   forEach: readonly string[],
@@ -37,11 +37,11 @@ export const readParams = (
   return null
 }
 
-/** What the source says of a parameter; null when it says nothing. */
+/** The source's description of a parameter; null: it has none. */
 export const paramDescription = (scope: Scope, name: string): string | null =>
   jsonSchemaOf(scope.source.params).properties?.[name]?.description ?? null
 
-/** Begins a text that has to be written yet. */
+/** The beginning of a text that a person must still write. */
 export const placeholder = 'FILL IN:'
 
 export const placeholderProblem = (text: string): string | null =>

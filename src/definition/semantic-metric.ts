@@ -4,16 +4,16 @@ import type { MetricFile } from './semantic-schema.ts'
 import { type EntryPlace, type Formula, type Metric, partsOf, type Subject, windowOf, withFiscal } from './semantic.ts'
 import type { Path, YamlFile } from './yaml-file.ts'
 
-/** A file, and what takes its problems. */
+/** A file, and a function that records its problems. */
 export interface Checking {
   readonly yaml: YamlFile
   wrong(path: Path, message: string, part?: 'key' | 'value'): void
 }
 
-/** Of a key in its file. */
+/** The place of a key in its file. */
 export const placeOf = (yaml: YamlFile, path: Path): EntryPlace => ({ file: yaml.file, ...yaml.place(path, 'key') })
 
-/** Two periods are compared over rows that have the figure in both: each sum leaves out what the other side lacks. */
+/** The metrics that an `against` is made of. It compares two periods over rows that have the figure in both: each sum leaves out rows that the other side lacks. */
 export const comparedOf = ([name, one]: [string, MetricFile]): [string, MetricFile][] => {
   const { against: of, synonyms, ...rest } = one
   if (of === undefined) return [[name, one]]
@@ -41,7 +41,7 @@ export const comparedOf = ([name, one]: [string, MetricFile]): [string, MetricFi
 
 const formulaKinds = ['sum', 'count_distinct', 'min', 'max', 'median', 'quantile', 'mean', 'ratio', 'derived', 'share', 'cumulative', 'rolling'] as const // biome-ignore format: one look
 
-/** null: it has no formula, which is told. */
+/** null: the metric has no formula, which is reported. */
 export const metricOf = (name: string, one: MetricFile, subject: Subject, { yaml, wrong }: Checking): Metric | null => {
   const path = ['metrics', name]
   const kinds = formulaKinds.filter((kind) => one[kind] !== undefined)
@@ -86,8 +86,8 @@ export const metricOf = (name: string, one: MetricFile, subject: Subject, { yaml
 }
 
 /**
- * Over which dimensions rows of one figure may not meet, with the reason. A sum does not add up over values of which one holds the others (what is in one part may be in another, too), nor
- * over rows that one row of the facts was made into, unless the file says that nothing is in two of them.
+ * Dimensions over which a figure does not add up, with the reason. A sum does not add up over a dimension in which one value contains the others (the parts may overlap), nor over columns of the
+ * grain that do not belong to the slice (the same may be in several rows), unless the file says that they do not overlap.
  */
 const neverOver = (kind: string, one: MetricFile, { dimensions, grain, slice, pipeline }: Subject): Metric['neverOver'] => {
   const found = new Map(Object.entries(one.never_over ?? {}))
@@ -117,10 +117,10 @@ const formulaOf = (one: MetricFile): Formula => {
   return { kind, of: one[kind] ?? '1' }
 }
 
-/** Names in an expression that are no functions and no types. */
+/** Names in an expression, without functions and types. */
 export const metricWords = /(?<![:\w'])[a-z_]\w*\b(?!\s*\()/g
 
-/** Metrics are made of what is there, of a kind that can be put together. */
+/** Checks that the parts of a metric exist and have a kind that can be combined. */
 export const checkParts = (
   said: Subject['metrics'],
   metrics: Subject['metrics'],

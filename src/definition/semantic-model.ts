@@ -1,4 +1,4 @@
-// Semantic files read from their folders and put together: entries of the same subject merged, and what they must be to each other.
+// Reads semantic files from their folders, merges entries of the same subject, and checks that they fit together.
 import { shipped } from '../core/shipped.ts'
 import { folderFiles } from './folder-files.ts'
 import { problemAt, problemsOf, readYaml } from './yaml-file.ts'
@@ -12,7 +12,7 @@ interface Part extends Checking {
   readonly data: SemanticFile
 }
 
-/** A metric is asked for by its name alone. */
+/** Reports a metric's name that occurs twice: a question names a metric without its subject. */
 const repeated = (subjects: readonly Subject[]): Problem[] => {
   const seen = new Map<string, Subject>()
   return subjects.flatMap((subject) =>
@@ -68,7 +68,7 @@ const subjectOf = (parts: readonly Part[], known: readonly string[]): Subject | 
   return { ...subject, metrics: new Map([...metrics].map(([name, metric]) => [name, inherited(metric, metrics)])) }
 }
 
-/** What keeps a sum from adding up keeps what is made of it, too. */
+/** A metric made from sums inherits their restrictions: dimensions over which they do not add up, and periods. */
 const inherited = (metric: Metric, metrics: ReadonlyMap<string, Metric>): Metric => {
   const sums = partsOf(metric.formula).flatMap((name) => metrics.get(name) ?? [])
   if (sums.length === 0) return metric
@@ -82,7 +82,7 @@ const inherited = (metric: Metric, metrics: ReadonlyMap<string, Metric>): Metric
   }
 }
 
-/** Columns that answers and their statements make. */
+/** Names of columns and tables that answers and their SQL use. */
 const reserved = ['period', 'side', 'facts', 'answer', 'sides']
 
 const dimensionOf = (name: string, one: DimensionFile, { yaml, wrong }: Checking): SemanticDimension => {
@@ -121,7 +121,7 @@ const overlapOf = (one: DimensionFile): Overlap => {
   return one?.one === undefined ? { kind: 'none' } : { kind: 'one', value: String(one.one) }
 }
 
-/** Nothing that makes rows many may be hidden: every column of the grain can be asked by or is the time. */
+/** Every column of the grain must be a dimension or the time: else a sum would run over its values unnoticed. */
 const checkDimensions = (parts: readonly Part[], { grain, time, dimensions }: Subject): void => {
   const withEntity = [...dimensions.values()].filter(({ entity }) => entity !== null).map(({ name }) => name)
   const reachable = new Set([...dimensions.values()].filter(({ of }) => of === null).map(({ column }) => column))
@@ -140,7 +140,7 @@ const checkDimensions = (parts: readonly Part[], { grain, time, dimensions }: Su
 
 export const shippedSemantics = shipped('semantic')
 
-/** What could be understood, and every mistake of every file: of all folders; a later folder's entries replace earlier ones of the same name. */
+/** The valid part of the model and every mistake, from all folders; a later folder's entries replace earlier ones of the same name. */
 export const readSemantics = async (folders: readonly string[]) =>
   parseSemantics(await folderFiles([shippedSemantics, ...folders], /\.ya?ml$/))
 

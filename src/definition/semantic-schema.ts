@@ -1,4 +1,4 @@
-// The YAML of a semantic file, as zod checks it; test/unit/definition/semantic.test.ts keeps it as semantic/schema.json, from which editors complete.
+// The YAML of a semantic file, as zod checks it; test/unit/definition/semantic.test.ts writes it to semantic/schema.json, which editors use for completion.
 import { z } from 'zod'
 import { calendarGrains, figureFormats, grains } from './semantic.ts'
 
@@ -7,7 +7,7 @@ const name = z
   .regex(/^[a-z](_?[a-z0-9])*$/, 'a name of lower-case letters, digits and single _')
   .max(50, 'at most 50 characters')
 const column = z.string().regex(/^[a-z_][a-z0-9_]*$/, 'the name of a column')
-/** dbt and Superset would read them as a template, whatever quotes are around. */
+/** dbt and Superset would run it as a template, also inside quotes. */
 const isTemplate = (value: unknown): boolean => typeof value === 'string' && /\{[{%#]/.test(value)
 const noTemplate = "no '{{', '{%' or '{#', which dbt and Superset take for a template"
 
@@ -21,7 +21,7 @@ const plain = z
   .union([z.string(), z.number(), z.boolean()], { error: 'a plain value' })
   .refine((value) => !isTemplate(value), noTemplate)
 
-/** An expression goes into statements as it stands, so it is one: no second statement, no comment, no query of its own. */
+/** An expression becomes part of SQL as it is, so it must not contain a second statement, a comment or a subquery. */
 const expression = z
   .union([z.string(), z.number()], { error: 'an SQL expression over the columns of the view' })
   .transform(String)
@@ -117,7 +117,7 @@ const metric = z.strictObject({
   grains: z.array(z.enum(grains)).min(1, 'at least one').optional().describe("Lengths of period; default: the subject's."),
 })
 
-/** What may stand in one file. A file of one's own that names a known subject adds to it; then only `subject` is needed. */
+/** The content of one file. A user's file with the name of a known subject extends it; then only `subject` is required. */
 export const semanticSchema = z.strictObject({
   subject: name.describe('The subject. One that is known already is extended.'),
   about: words.optional().describe('A sentence for people.'),

@@ -1,14 +1,14 @@
-// What figures mean: subjects over views of bi, their dimensions and metrics, and over which dimensions a metric adds up.
+// The semantic model: subjects over views of bi, their dimensions and metrics, and over which dimensions a metric adds up.
 import type { Place } from './yaml-file.ts'
 
 /** Lengths of a period, from short to long. */
 export const calendarGrains = ['day', 'week', 'month', 'quarter', 'year'] as const
-/** By bi.dim_date, which knows the month the fiscal year begins with. */
+/** From bi.dim_date, which has the first month of the fiscal year. */
 const fiscalGrains = ['fiscal_quarter', 'fiscal_year'] as const
 export const grains = [...calendarGrains, ...fiscalGrains] as const
 export type Grain = (typeof grains)[number]
 export const isFiscal = (grain: Grain): boolean => (fiscalGrains as readonly Grain[]).includes(grain)
-/** What is told by quarter and year is told by fiscal ones, too. */
+/** Adds the fiscal quarter and year to the calendar ones. */
 export const withFiscal = (known: readonly Grain[]): readonly Grain[] => [
   ...known,
   ...fiscalGrains.filter((grain) => known.some((one) => grain === `fiscal_${one}`)),
@@ -18,70 +18,70 @@ export const withFiscal = (known: readonly Grain[]): readonly Grain[] => [
 export const figureFormats = ['count', 'decimal', 'share', 'money'] as const
 export type FigureFormat = (typeof figureFormats)[number]
 
-/** Where an entry stands, for messages. */
+/** The place of an entry in its file, for messages. */
 export interface EntryPlace extends Place {
   readonly file: string
 }
 
-/** Members of a dimension that must not meet in one figure. */
+/** Members of a dimension that must not be combined in one figure. */
 export type Overlap =
   | { readonly kind: 'none' }
-  /** One member holds all others (worldwide and single countries). Unless a question chooses, `default` says which side counts. */
+  /** One member contains all others (worldwide contains countries). `default`: the side that counts unless a question chooses. */
   | { readonly kind: 'whole'; readonly whole: string; readonly default: 'whole' | 'parts' }
-  /** Every figure has exactly one member (granularity); unless a question chooses, this one. */
+  /** Every figure has exactly one member (granularity). `value`: the member unless a question chooses. */
   | { readonly kind: 'one'; readonly value: string }
 
-/** Something figures can be asked by or filtered by. */
+/** A dimension by which questions can group or filter. */
 export interface SemanticDimension {
   readonly at: EntryPlace
   readonly name: string
   readonly about: string
-  /** Of the subject's view, or of the entity's table where `of` is set. */
+  /** Column of the subject's view; of the entity's table where `of` is set. */
   readonly column: string
   readonly synonyms: readonly string[]
   readonly overlap: Overlap
   readonly type: 'text' | 'number'
-  /** Every value there can be; a table of bi and its column that hold them; null: not known, or as the entity has them. */
+  /** All possible values, or the table and column of bi that hold them; null: not known, or the entity's table has them. */
   readonly values: readonly string[] | { readonly table: string; readonly column: string } | null
-  /** Table in bi that the column leads to, and its key there; null: it is a plain attribute. */
+  /** Table in bi that the column refers to, and its key; null: a plain attribute. */
   readonly entity: { readonly table: string; readonly key: string } | null
-  /** Dimension of the same subject whose entity has this as an attribute; null: it stands in the view itself. */
+  /** Dimension of the same subject whose entity has this attribute; null: the view itself has it. */
   readonly of: string | null
-  /** Table in bi that has the attribute by the entity's key; null: the entity's own. */
+  /** Table in bi with the attribute by the entity's key; null: the entity's own table. */
   readonly table: string | null
 }
 
-/** How a metric is made from rows. Expressions are SQL over the columns of the view. */
+/** How a metric is computed from rows. Expressions are SQL over the view's columns. */
 export type Formula =
   | { readonly kind: 'sum' | 'count_distinct' | 'min' | 'max'; readonly of: string }
   /** Average of `of` weighted by `weight`, over rows that have both. */
   | { readonly kind: 'mean'; readonly of: string; readonly weight: string }
-  /** The value below which that part of the rows' values is: 0.5 is the median. */
+  /** The value below which the share `at` of the rows lies; 0.5 is the median. */
   | { readonly kind: 'quantile'; readonly of: string; readonly at: number }
-  /** Two sums of the same subject divided, over rows that have both: `of` by `to`, names of metrics. */
+  /** Metric `of` divided by metric `to`: two sums of the same subject, over rows that have both. */
   | { readonly kind: 'ratio'; readonly of: string; readonly to: string }
   /** An SQL expression over figures of the same subject (`parts`), each over rows that have all of them. */
   | { readonly kind: 'derived'; readonly of: string; readonly parts: readonly string[] }
   | WindowFormula
 
-/** A sum of the same subject (`of`), set against other rows of the answer. */
+/** A sum of the same subject (`of`), compared with or added to other rows of the answer. */
 type WindowFormula =
-  /** Divided by that of all values of a dimension. */
+  /** Divided by the sum over all values of the dimension `over`. */
   | { readonly kind: 'share'; readonly of: string; readonly over: string }
-  /** Added up from the first period asked for, or from the first of each year, quarter, ... */
+  /** Added up from the first period of the question, or from the first of each year, quarter, ... */
   | { readonly kind: 'cumulative'; readonly of: string; readonly each: Grain | null }
-  /** Of the period and those before it, so many together. */
+  /** Added up over so many periods, up to the row's own. */
   | { readonly kind: 'rolling'; readonly of: string; readonly periods: number }
 
-/** Metrics of the two months that an `against` is made of, the later one first; null: it is none. */
+/** The two metrics (later month, month before) that an `against` compares; null: the formula is no `against`. */
 export const againstOf = (formula: Formula): readonly [string, string] | null =>
   formula.kind === 'ratio' && formula.to === `${formula.of}_before` ? [formula.of, formula.to] : null
 
-/** null: the figure is made of its own rows alone. */
+/** null: the figure needs only its own rows. */
 export const windowOf = ({ formula }: Pick<Metric, 'formula'>): WindowFormula | null =>
   formula.kind === 'share' || formula.kind === 'cumulative' || formula.kind === 'rolling' ? formula : null
 
-/** Metrics that other tools can say: they add up what is there, so a part of a whole and a sum over periods would be wrong where a row is missing. */
+/** Metrics that other tools can express: they only add up existing rows, so shares and sums over periods would be wrong where a row is missing. */
 export const plainMetrics = ({ metrics }: Pick<Subject, 'metrics'>): Metric[] =>
   [...metrics.values()].filter((metric) => windowOf(metric) === null)
 
@@ -98,34 +98,34 @@ export interface Metric {
   readonly formula: Formula
   /** Condition on rows, as SQL; null: every row counts. */
   readonly where: string | null
-  /** Condition on rows of slices of which the figure is known; null: of all that have a row. */
+  /** Condition on rows for which the figure is known; null: for every row. */
   readonly known: string | null
   readonly unit: string
   readonly format: FigureFormat
   readonly synonyms: readonly string[]
   /** Dimensions, or the time, over which it does not add up, each with the reason. */
   readonly neverOver: ReadonlyMap<string, string>
-  /** Dimensions whose values together each row holds the figure of; so which of them are loaded changes it. */
+  /** Dimensions whose values each row already covers as a whole, so that the figure depends on which values are loaded. */
   readonly wholeOf: readonly string[]
-  /** Lengths of period it may be asked for; a subset of the subject's. */
+  /** Lengths of period that a question may use; a subset of the subject's. */
   readonly grains: readonly Grain[]
 }
 
-/** One view of bi in words. */
+/** A view of bi with its meaning. */
 export interface Subject {
   readonly at: EntryPlace
   readonly name: string
   readonly about: string
   readonly view: string
-  /** Whose loads decide what is there, what is final and what was restated; null: none. */
+  /** The pipeline whose loads decide which data exist, are final or restated; null: none. */
   readonly pipeline: string | null
   /** Other views that show the same figures ready-made. */
   readonly shownBy: readonly string[]
   /** Columns that make a row of the view unique. */
   readonly grain: readonly string[]
-  /** Columns of the grain that tell apart what is loaded together; two periods are compared slice by slice. */
+  /** Columns of the grain that identify a slice; two periods are compared slice by slice. */
   readonly slice: readonly string[]
-  /** The column periods are told by, and their lengths: the first is that of the rows. null: there is no time. */
+  /** The column of the period and the lengths of period; the first is that of the rows. null: no time. */
   readonly time: { readonly column: string; readonly grains: readonly Grain[] } | null
   readonly dimensions: ReadonlyMap<string, SemanticDimension>
   readonly metrics: ReadonlyMap<string, Metric>
@@ -136,5 +136,5 @@ export interface SemanticModel {
   readonly subjects: ReadonlyMap<string, Subject>
 }
 
-/** The view can be asked as it was believed at a moment: bi.<pipeline>_as_of. */
+/** Whether questions can ask for the data as of a moment: bi.<pipeline>_as_of. */
 export const knowsThePast = ({ view, pipeline }: Pick<Subject, 'view' | 'pipeline'>): boolean => view === pipeline

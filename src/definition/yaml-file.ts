@@ -1,10 +1,10 @@
-// One YAML file: its value, where each part of it stands, and the parts of YAML that definitions do without. What zod finds in it, said in the words of someone
-// who writes a definition.
+// Reads a YAML file: its value and the place of each part; refuses parts of YAML that definitions do not use. Turns zod's issues into problems in the words of a
+// person who writes a definition.
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
 import { foreignAt, nearest, notUtf8, type Problem, suggest } from './problem.ts'
 import { z } from 'zod'
 
-/** Keys and places in lists from the top of the file: `['table', 'key', 2]`. */
+/** Keys and list indexes from the top of the file: `['table', 'key', 2]`. */
 export type Path = readonly (string | number)[]
 
 /** Both from 1, as editors count. */
@@ -13,24 +13,24 @@ export interface Place {
   readonly column: number
 }
 
-/** A parsed file that knows where everything in it stands. */
+/** A parsed file that knows the place of each part. */
 export type YamlFile = ReturnType<typeof asYamlFile>
 
-/** A problem at `path`, which need not exist: then it stands at what is nearest around it. */
+/** A problem at `path`; where the path does not exist, at the nearest part around it. */
 export const problemAt = (yaml: YamlFile, path: Path, message: string, part: 'key' | 'value' = 'value'): Problem => ({
   file: yaml.file,
   ...yaml.place(path, part),
   message,
 })
 
-/** Parses `text`; `yaml` is null when it cannot be understood at all. */
+/** Parses `text`; `yaml` null: it is no valid YAML. */
 export const readYaml = (file: string, text: string): { yaml: YamlFile | null; problems: readonly Problem[] } => {
   const counter = new LineCounter()
   const foreign = foreignAt(text)
   const document = parseDocument(text, { lineCounter: counter, prettyErrors: false, version: '1.2', merge: false })
   const problemAt = (offset: number, message: string): Problem => ({ file, ...placeOf(counter, offset), message })
   if (foreign >= 0) return { yaml: null, problems: [problemAt(foreign, notUtf8)] }
-  // What the parser makes of the lines below a tab is no mistake of theirs.
+  // After a tab the parser reports errors in later lines that are correct; show only the tab.
   const tabs = document.errors.filter(({ code }) => code === 'TAB_AS_INDENT')
   const told = tabs.length > 0 ? tabs : document.errors
   const syntax = told.map((error) => problemAt(error.pos[0], explained(error.code, error.message)))
@@ -57,7 +57,7 @@ const explained = (code: string, message: string): string => {
 
 type ProblemAt = (offset: number, message: string) => Problem
 
-// Anchors, aliases, merges and tags make a line mean something that stands elsewhere; definitions are read by people.
+// With anchors, aliases, merges and tags the meaning of a line is elsewhere; definitions must be readable for people.
 const refusedParts = (document: Document, problemAt: ProblemAt): readonly Problem[] => {
   const problems: Problem[] = []
   const refuse = (node: Node, what: string): void => {
@@ -71,7 +71,7 @@ const refusedParts = (document: Document, problemAt: ProblemAt): readonly Proble
     },
     Pair: (_, pair) => {
       if (isScalar(pair.key) && pair.key.value === '<<') refuse(pair.key, "'<<' is a YAML merge key")
-      // A map keyed by names would drop it without a word.
+      // A map keyed by names would silently drop it.
       if (isScalar(pair.key) && pair.key.value === '__proto__')
         problems.push(problemAt(pair.key.range?.[0] ?? 0, "unknown key '__proto__'; correct or remove it."))
     },
@@ -84,7 +84,7 @@ const asYamlFile = (file: string, document: Document, counter: LineCounter) => {
   return {
     file,
     value: document.toJS() as unknown,
-    /** Where the value (or the key) at `path` stands; where it is missing, the nearest thing around it. */
+    /** The place of the value (or the key) at `path`; where it is missing, of the nearest part around it. */
     place: (path: Path, part: 'key' | 'value' = 'value') => placeOf(counter, offsetOf(root, path, part)),
     /** The value at `path` in a few words, for messages. */
     found: (path: Path): string => described(nodeAt(root, path)),
@@ -137,7 +137,7 @@ type Issue = z.core.$ZodIssue
 interface Checked {
   readonly schema: z.ZodType
   readonly yaml: YamlFile
-  /** Where the checked value stands in the file. */
+  /** The path of the checked value in the file. */
   readonly base: Path
 }
 
@@ -192,7 +192,7 @@ const unknownKeys = (keys: readonly string[], inside: Path, { schema, yaml, base
   }))
 }
 
-// A union speaks through the branch that got furthest: the one whose value had the right kind at all.
+// Of a union, show the issues of the branch that got furthest: the one for which the value has the right type.
 const fittingBranch = (branches: readonly (readonly Issue[])[]): readonly Issue[] | null => {
   const fitting = branches.filter(
     (issues) => issues.length > 0 && !issues.some(({ path, code }) => path.length === 0 && /^invalid_(type|value)$/.test(code)),
@@ -203,7 +203,7 @@ const fittingBranch = (branches: readonly (readonly Issue[])[]): readonly Issue[
     : null
 }
 
-/** As much of JSON Schema as zod writes and this program reads. */
+/** The part of JSON Schema that zod writes and this program reads. */
 export interface JsonNode {
   readonly properties?: Readonly<Record<string, JsonNode>>
   readonly additionalProperties?: JsonNode | boolean
@@ -217,7 +217,7 @@ export interface JsonNode {
   readonly required?: readonly string[]
 }
 
-/** `schema` as JSON Schema; an empty node where it has parts JSON Schema cannot say. */
+/** `schema` as JSON Schema; parts that JSON Schema cannot express become an empty node. */
 export const jsonSchemaOf = (schema: z.ZodType): JsonNode =>
   z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as JsonNode
 

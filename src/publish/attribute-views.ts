@@ -1,5 +1,5 @@
-// What people fill in of bi: attributes, a row for each value and time, so that what a group was then can still be asked; names in dimension tables; the month the
-// fiscal year begins with.
+// The parts of bi that people fill in: attributes (with validity periods, so that queries can use the groups of an earlier time), names in dimension tables, and
+// the first month of the fiscal year.
 import { sql } from 'kysely'
 import type { AttributeRows } from '../core/attribute-types.ts'
 import type { Definition } from '../core/types.ts'
@@ -8,10 +8,10 @@ import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import { type Counts, type Numbers, query, type Texts } from '../db/typed-row.ts'
 
-/** What applying changed, in values. */
+/** How many values the change affected. */
 export type AppliedAttributes = Numbers<'changed' | 'ended'>
 
-/** Values whose attributes changed get a new row, those that left the file end, the others stay as they are. A subject without a file has no attributes. */
+/** Idempotent. A changed value gets a new row, a value that left the file ends, other values keep their rows. A subject without a file has no attributes. */
 export const applyAttributes = async (
   trx: Db,
   sets: readonly AttributeRows[],
@@ -20,7 +20,7 @@ export const applyAttributes = async (
   await lockByName(trx, 'attributes')
   const all = sets.flatMap(({ file, subject, rows }) => rows.map((row) => ({ file, subject, ...row })))
   const wanted = sql`jsonb_to_recordset(${JSON.stringify(all)}::jsonb) as w (subject text, value text, attributes jsonb, file text)`
-  // One for all, so that no moment lies between a value's former attributes and its new ones; taken under the lock, so later than the former holder's.
+  // One time for all rows, so that a value's old and new attributes leave no gap; read under the lock, so that it is later than the time of the former change.
   const [clock] = await query<Texts<'moment'>>(trx)`select clock_timestamp()::text as moment`
   const moment = sql`${clock?.moment}::timestamptz`
   const [ended] = await query<Counts<'gone'>>(trx)`
@@ -40,7 +40,7 @@ export const applyAttributes = async (
   return { changed: made.length, ended: Number(ended?.gone ?? 0) }
 }
 
-/** Columns of dimension tables that people fill in: those the source has no text for and the table does not compute. */
+/** Fills the columns of dimension tables that people maintain: columns without a text from the source that the table does not compute. */
 const fillDimensions = async (trx: Db, definitions: readonly Definition[]): Promise<void> => {
   const tables = new Map(definitions.flatMap(({ dimensionTables }) => dimensionTables.map((table) => [table.name, table])))
   for (const { name, column, columns = {} } of [...tables.values()].sort((a, b) => (a.name < b.name ? -1 : 1))) {
@@ -51,7 +51,7 @@ const fillDimensions = async (trx: Db, definitions: readonly Definition[]): Prom
   }
 }
 
-/** What the file says now; nothing where it said something and does no more. Texts that no file ever gave are somebody else's. */
+/** Writes the file's texts; clears a text that the file no longer has. A text that never came from a file belongs to a person and stays. */
 const fillColumn = async (trx: Db, table: string, key: string, attribute: string): Promise<void> => {
   const dimension = sql.table(`bi.${table}`)
   const [value, text] = [sql`${sql.ref(`d.${key}`)}::text`, sql.ref(`d.${attribute}`)]
@@ -65,7 +65,7 @@ const fillColumn = async (trx: Db, table: string, key: string, attribute: string
 }
 
 /**
- * Idempotent; writes the days that differ and no other. A fiscal year bears the number of the calendar year it ends in.
+ * Idempotent; writes only the days that differ. A fiscal year has the number of the calendar year in which it ends.
  * @param firstMonth of the fiscal year, 1 to 12
  * @returns how many days changed
  */

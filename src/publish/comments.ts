@@ -1,4 +1,4 @@
-// What the catalog says of each object, from the definition's own words, and which dimension table each key column of the facts joins to.
+// Comments for the catalog, made from the definitions, and the dimension table that each key column of the facts joins to.
 import { type RawBuilder, sql } from 'kysely'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { RoundingMode } from '../core/cast-cell.ts'
@@ -31,7 +31,7 @@ const roundedWords: Readonly<Record<RoundingMode, string>> = {
 
 const sentence = (text: string): string => (/[.!?]$/.test(text.trim()) ? text.trim() : `${text.trim()}.`)
 
-/** What the columns mean that every table and view has, by name. */
+/** Descriptions of the columns that every table or view has, by name. */
 export const lineageComments: Readonly<Record<string, string>> = {
   _unit_id:
     'The unit the row belongs to: etl.unit_list. With _loaded_at it leads to the load (etl.loads), and from there to answer, landing, job and requests.',
@@ -74,7 +74,7 @@ interface DimensionWords {
   readonly columns: Readonly<Record<string, string>>
 }
 
-/** The one dimension of no table: each source has a calendar (migrations/0005_dimensions.ts). */
+/** The one dimension table that no source declares: the calendar, which every source has (migrations/0005_dimensions.ts). */
 export const calendar: DimensionWords = {
   name: 'dim_date',
   about: 'Every day from 2015 to 2049, without a gap. Join month or date.',
@@ -103,7 +103,7 @@ export const calendar: DimensionWords = {
   },
 }
 
-/** The calendar and what the definitions' facts join to, each table once. */
+/** The calendar and the dimension tables that the facts join to, each once. */
 export const dimensionWords = (definitions: readonly Definition[]): readonly DimensionWords[] => {
   const tables = new Map(definitions.flatMap(({ dimensionTables }) => dimensionTables.map((table) => [table.name, table])))
   const names = [...tables.keys()].sort()
@@ -123,14 +123,14 @@ const wordsOf = ({ name, description, column, key, columns = {} }: DimensionTabl
 /** `One row for each month, domain.` */
 export const grainOf = (definition: Definition): string => `One row for each ${definition.key.join(', ')}.`
 
-/** COMMENT takes no parameters, so the text stands in the statement as a quoted literal. */
+/** COMMENT takes no parameters, so the text is a quoted literal. */
 export const commentOn = (
   kind: 'schema' | 'table' | 'view' | 'column' | 'function',
   object: RawBuilder<unknown>,
   text: string,
 ): RawBuilder<unknown> => sql`comment on ${sql.raw(kind)} ${object} is ${sql.lit(text)}`
 
-/** The object's and its columns', where they differ; what has no words is left as it is. @param name with its schema */
+/** Writes the comments of an object and its columns where they differ; without a text the comment stays as it is. @param name with its schema */
 export const commentAll = async (
   trx: Db,
   kind: 'table' | 'view',
@@ -144,14 +144,14 @@ export const commentAll = async (
     if (about !== '' && known.get(column) !== about) await commentOn('column', sql.ref(`${name}.${column}`), about).execute(trx)
 }
 
-/** One way from facts to a dimension. */
+/** A join from the facts to a dimension table. */
 export interface Join {
-  /** Of the facts. */
+  /** Column of the facts. */
   readonly column: string
-  /** In bi, and the column that is its key. */
+  /** Dimension table in bi; `to`: its key column. */
   readonly table: string
   readonly to: string
-  /** Its values come from the calendar or the lists, not from the rows: a summary of few rows a unit can afford a foreign key. */
+  /** The values come from the calendar or a list, not from rows: so few that a summary can afford a foreign key. */
   readonly isOfUnits: boolean
 }
 

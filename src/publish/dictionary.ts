@@ -1,4 +1,4 @@
-// The data dictionary: what a reader of bi needs to know, made from the definitions and the marts' own headers.
+// The data dictionary for readers of bi, made from the definitions and the headers of the marts.
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { joinsOf } from './comments.ts'
@@ -49,7 +49,7 @@ const questions = (marts: readonly Mart[]): string[] =>
       '',
     ])
 
-/** Which conditions are quick: said only where there is more than the key. */
+/** Which conditions use an index; empty where the key is the only one. */
 const lookedUpBy = ({ key, indexes }: Definition): string[] => {
   const others = indexes.map(
     ({ columns, include }) =>

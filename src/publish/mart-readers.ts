@@ -1,4 +1,4 @@
-// Marts read the pipelines' views and each other: what must be dropped to be made anew takes the marts that read it along, which are made again after it.
+// Marts read the pipelines' views and each other. To drop and remake a view, the marts that read it are dropped first and made again afterwards.
 import { sql } from 'kysely'
 import { type EtlError, settingError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
@@ -11,22 +11,22 @@ type ObjectName = string
 
 export interface MartReaders {
   /**
-   * Drops the marts and functions of ours that read it, and those that read them. Throws CONFIGURATION naming what no file is of, which could not be
-   * made again.
+   * Drops our marts and functions that read the object, directly or through others. Throws CONFIGURATION naming a reader without a file, which could not
+   * be made again.
    */
   dropOf(trx: Db, object: ObjectName): Promise<void>
-  /** What people set on a mart before it was dropped. */
+  /** Sets again the rights and options that a mart had before it was dropped. */
   restore(trx: Db, name: string): Promise<void>
 }
 
-/** @param marts all that are published in the transaction, after what is dropped */
+/** @param marts all marts that the transaction publishes after the drops */
 export const openMartReaders = (marts: readonly Mart[]): MartReaders => {
   const names = new Set(marts.map(({ name }) => name))
   const settings = new Map<string, readonly Setting[]>()
   const dropOf = async (trx: Db, object: ObjectName): Promise<void> => {
     for (const { reader, name, is_ours: isOurs, is_function: isFunction } of await readersOf(trx, object)) {
       if (!(isOurs || (!isFunction && reader === `bi.${name}` && names.has(name)))) throw somebodyElses(object, reader)
-      // Two may read each other's source: the first takes the second along.
+      // An earlier iteration may have dropped this reader, because it also reads another dropped mart.
       if (!(await isThere(trx, reader))) continue
       await dropOf(trx, isFunction ? reader.slice('bi.'.length) : name)
       if (isFunction) {
@@ -39,7 +39,7 @@ export const openMartReaders = (marts: readonly Mart[]): MartReaders => {
   }
   return {
     dropOf,
-    // Known from then on: where a reader is in the way, what was done since is taken back and done again.
+    // The settings stay in the map: a step that meets a lock is rolled back and repeated, and needs them again.
     restore: (trx, name) => setAgain(trx, name, settings.get(name) ?? []),
   }
 }
@@ -57,7 +57,7 @@ const isThere = async (trx: Db, reader: string): Promise<boolean> => {
   return rows.length > 0
 }
 
-/** `reader`: with its schema, and a function with its arguments. `is_ours`: a mart, also one whose file is gone, or the function of a pipeline's moments. */
+/** `reader`: with its schema; a function with its arguments. `is_ours`: a mart, also one whose file is gone, or a pipeline's _as_of function. */
 const readersOf = (trx: Db, object: ObjectName) => {
   const name = `bi.${object}`
   const oid = object.endsWith(')') ? sql`to_regprocedure(${name})` : sql`to_regclass(${name})`

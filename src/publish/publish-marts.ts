@@ -19,14 +19,14 @@ import { goingOn, keptUnits, recordVersion, type Series, seriesOf } from './vers
 import { describedColumns, type DescribedView, wrongNames } from './view-columns.ts'
 import { currentRows, periodOf } from './views.ts'
 
-/** What marts are published with; `views`: as the definitions and all headers describe them. */
+/** What publishing a mart needs. `views`: all views as the definitions and headers describe them. */
 interface Publishing {
   readonly readers: MartReaders
   readonly summaries: PreparedSummaries
   readonly views: readonly DescribedView[]
 }
 
-/** Publishes one mart when all it reads is there; returns whether it did. */
+/** Publishes one mart if everything that it reads exists; returns whether bi has the mart now. */
 export const publishMart = async (
   trx: Db,
   mart: Mart,
@@ -34,7 +34,7 @@ export const publishMart = async (
   { readers, summaries, views }: Publishing,
 ): Promise<boolean> => {
   if (!(await readable(trx, mart.reads))) return false
-  // Of what is defined, or shown, no more it stays as it is.
+  // A summary whose pipeline is no longer defined or published stays as it is.
   if (mart.summaryOf !== null && sourceOf(mart, definitions) === undefined) return readable(trx, [mart.name])
   const made = await orLeftOut(trx, mart, async () => {
     if (mart.summaryOf === null) await replaceView(trx, mart.name, sql.raw(mart.sql), () => readers.dropOf(trx, mart.name))
@@ -52,15 +52,15 @@ export const publishMart = async (
   return true
 }
 
-/** Whose rows a summary sums up; undefined: no pipeline's that is defined and shown. */
+/** The definition whose rows a summary sums up; undefined: none that is published. */
 export const sourceOf = ({ summaryOf }: Pick<Mart, 'summaryOf'>, definitions: readonly Definition[]): Definition | undefined =>
   definitions.find(({ pipeline, publish }) => publish && pipeline === summaryOf)
 
-/** null: it comes with Millrace, and the definition has left out a column that it reads, or has it in another type. */
+/** null: a shipped mart reads a column that the definition lacks or has in another type. Other errors of the query are thrown in words. */
 const orLeftOut = <T>(trx: Db, mart: Mart, work: () => Promise<T>): Promise<{ result: T } | null> =>
   inSavepoint(trx, (error) => isLeftOut(mart, error), work).catch((error: unknown) => refused(mart, error))
 
-/** Columns that are not there, operators and functions that take no such type, and casts that no type has. */
+/** Codes of a missing column (42703), of a missing function or operator for the type (42883), and of a wrong or impossible type (42804, 42846). */
 export const isLeftOut = ({ isShipped }: Mart, error: unknown): boolean =>
   isShipped && ['42703', '42883', '42804', '42846'].includes(sqlStateOf(error))
 
@@ -83,7 +83,7 @@ const readable = async (trx: Db, names: readonly string[]): Promise<boolean> => 
   return (await missingRelations(trx, wanted)).length === 0
 }
 
-/** Those that could not be published: of those that ship where what they read is there, and those that read these. @param marts what others read comes first */
+/** Marts that could not be published, although what they read exists or is itself in this list. @param marts in the order in which they read each other */
 export const leftOut = async (
   db: Db,
   marts: readonly Mart[],
@@ -108,7 +108,7 @@ export const takenBy = ({ file, name }: Mart, definitions: readonly Definition[]
 
 const viewsOf = ({ pipeline }: Definition): readonly string[] => [pipeline, `${pipeline}_history`]
 
-/** Throws DEFINITION where a mart has the name of a view of ours, and CONFIGURATION where bi has something under a name of ours that was never published: the schema may be older than the warehouse, and a table of somebody's own would be lost. */
+/** Throws DEFINITION where a mart has the name of one of our views, and CONFIGURATION where bi has a relation with such a name that Millrace never published: bi may be older than the warehouse, and a person's table would be lost. */
 export const assertOwnNames = async (trx: Db, definitions: readonly Definition[], marts: readonly Mart[]): Promise<void> => {
   const [taken = null] = marts.map((mart) => takenBy(mart, definitions)).filter((words) => words !== null)
   if (taken !== null) throw new EtlError('DEFINITION', taken)
@@ -128,7 +128,7 @@ export const assertOwnNames = async (trx: Db, definitions: readonly Definition[]
   )
 }
 
-/** Makes no reader wait: nothing that readers read is touched. In the transaction that puts the summaries in their places; call it before that replaces anything. */
+/** Fills new summary tables. Makes no reader wait, because it changes nothing that bi shows. Call it in the transaction that publishes, before any view is replaced. */
 export const prepareSummaries = async (
   trx: Db,
   marts: readonly Mart[],
@@ -152,7 +152,7 @@ export const prepareSummaries = async (
   return prepared
 }
 
-/** By name of a mart the table it was filled into; null: it is left out. Those whose table is right are not among them. */
+/** By mart: the new table; null: the mart is left out. A mart whose table is up to date has no entry. */
 type PreparedSummaries = ReadonlyMap<string, string | null>
 
 const tryQuery = async (trx: Db, mart: Mart, source: Definition): Promise<void> => {
@@ -160,7 +160,7 @@ const tryQuery = async (trx: Db, mart: Mart, source: Definition): Promise<void> 
   await sql`select from (${summaryQuery(mart, source, { facts, units: sql`false` })}) as q limit 0`.execute(trx)
 }
 
-/** Throws DEFINITION where the facts' columns go through: a column that the definition gets, or moves, would have loads write into wrong ones. */
+/** Throws DEFINITION where the query passes all columns of the facts on (`*`): after a change of the definition, loads would write into wrong columns. */
 const assertColumnsNamed = async (trx: Db, mart: Mart, source: Definition): Promise<void> => {
   const facts = sql`(select r.*, null::text as ${sql.ref(oneMore)} from (${currentRows(source, await seriesOf(trx, source))}) r)`
   await sql`create temporary view publish_probe as ${summaryQuery(mart, source, { facts, units: sql`false` })}`.execute(trx)
@@ -169,19 +169,19 @@ const assertColumnsNamed = async (trx: Db, mart: Mart, source: Definition): Prom
   if (names.includes(oneMore)) throw new EtlError('DEFINITION', `${mart.file}: ${columnsUnnamed}`)
 }
 
-/** A column of the facts that no query names. */
+/** A probe column: it appears in the result only where the query uses `*`. */
 export const oneMore = 'millrace_one_more'
 export const columnsUnnamed =
   "a summary names its columns. In its query '*' stands for those of the pipeline, which change: write them out."
 
-/** Filled when it is new, when its query changed, and when the pipeline's version did; else left to the loads. Returns the table's name in `data`. */
+/** Fills a new table for a summary that is new, or whose query or pipeline version changed; later, loads keep it up to date. Returns the table's name in `data`. */
 const fillSummary = async (trx: Db, mart: Mart, source: Definition): Promise<string> => {
   const data = sql.table(`data.${source.pipeline}_v${source.version}`)
   const signature = summarySignature(mart, source.version)
-  // Its keys keep the name in bi, where another mart may have the same query.
+  // Random, because constraints keep this name in bi, where another mart may have the same query.
   const name = `summary_${signature}_${randomBytes(4).toString('hex')}`
   const table = sql.table(`data.${name}`)
-  // Loads wait until it is in its place, so that none is missing from it; readers of the facts do not.
+  // Loads wait until the table is in place, so that it misses none; readers of the facts do not wait.
   await sql`lock table ${data} in share mode`.execute(trx)
   // Cells that only a former version has count here as they do in the view.
   await recordVersion(trx, source)
@@ -197,7 +197,7 @@ const fillSummary = async (trx: Db, mart: Mart, source: Definition): Promise<str
     (one) => one.isOfUnits && mart.key.includes(one.column),
   )) {
     const values = sql.table(`bi.${dimension}`)
-    // Those of units that were loaded without a row by a version that did not add them.
+    // Values of units without rows, loaded by a version of Millrace that did not add them to the dimension.
     await sql`insert into ${values} (${sql.ref(to)}) select distinct ${sql.ref(column)} from ${table}
       except select ${sql.ref(to)} from ${values} on conflict do nothing`.execute(trx)
     await sql`alter table ${table} add foreign key (${sql.ref(column)})
@@ -207,7 +207,7 @@ const fillSummary = async (trx: Db, mart: Mart, source: Definition): Promise<str
   return name
 }
 
-/** Throws DEFINITION where a row is over several windows of the pipeline: of two that follow each other one at least is not where its row is. */
+/** Throws DEFINITION where a summary row spans several windows: such a row lies outside of one of the two newest windows, when each is summed up alone. */
 const refuseWider = async (trx: Db, mart: Mart, source: Definition, { facts, units }: SummedUp): Promise<void> => {
   const period = sql.ref(periodOf(source))
   let before = 'infinity'
@@ -228,7 +228,7 @@ const refuseWider = async (trx: Db, mart: Mart, source: Definition, { facts, uni
   }
 }
 
-/** Of the published version, and of former ones what still counts. */
+/** Rows and units of the published version, and of former versions where they still count. */
 const shownRows = (source: Definition, series: Series): SummedUp => {
   const kept = goingOn(series).map(({ version }) => sql`u.unit_id in (${keptUnits(source, version)})`)
   const units = sql`p.pipeline = ${sql.lit(source.pipeline)} and (${sql.join([sql`p.version = ${sql.lit(source.version)}`, ...kept], sql` or `)})`
@@ -236,20 +236,20 @@ const shownRows = (source: Definition, series: Series): SummedUp => {
 }
 
 /**
- * Takes out of a summary what another pipeline continues, so that it says nothing that bi.<pipeline> does not show; puts in again what came back. Call when
- * the hand-over is on record. @param changedFrom the first day that changed hands just now; null: none
+ * Removes from a summary the days that a successor has taken over, so that it agrees with bi.<pipeline>; adds days that came back. Call after
+ * `recordHandOver`. @param changedFrom the first day whose pipeline changed in this transaction; null: none
  */
 export const fitSummary = async (trx: Db, mart: Mart, source: Definition, changedFrom: string | null): Promise<void> => {
   const table = sql.table(`bi.${mart.name}`)
   const period = periodOf(source)
   if (changedFrom === null) {
-    // Where nothing continues it, no row is looked at.
+    // Without a successor the first condition is false, and no row is read.
     await sql`delete from ${table} where ${ownBefore(source)} < 'infinity' and ${sql.ref(period)} >= ${ownBefore(source)}`.execute(
       trx,
     )
     return
   }
-  // A load that has summed up what it must not any more is waited for.
+  // Waits for a load that has written days into the summary that it must no longer have.
   await sql`lock table ${table} in share row exclusive mode`.execute(trx)
   const from = sql`${changedFrom}::date`
   const { facts, units } = ownPart(source, period, shownRows(source, await seriesOf(trx, source)))
@@ -261,7 +261,7 @@ export const fitSummary = async (trx: Db, mart: Mart, source: Definition, change
   await sql`insert into ${table} ${summaryQuery(mart, source, since)}`.execute(trx)
 }
 
-/** Readers of the former table are waited for, and wait from here until the transaction ends. */
+/** Replaces a summary's table. Waits for readers of the old table; new readers wait from here until the transaction ends. */
 const putSummary = async (trx: Db, mart: Mart, name: string | null, readers: MartReaders): Promise<void> => {
   const table = sql.table(`bi.${mart.name}`)
   const settings = await settingsOn(trx, mart.name)
@@ -274,7 +274,7 @@ const putSummary = async (trx: Db, mart: Mart, name: string | null, readers: Mar
   await grantLoaders(trx, table)
 }
 
-/** Who adds to dimensions refreshes summaries: the loader of `millrace roles`, under whatever name. A table made anew has lost what that granted. */
+/** Roles that may insert into dimensions are loaders (`millrace roles`, also under another name), and refresh summaries; a new table lacks their rights. */
 const grantLoaders = async (trx: Db, table: RawBuilder<unknown>): Promise<void> => {
   const rows = await query<Texts<'role'>>(trx)`select distinct r.rolname as role
     from pg_class c cross join lateral aclexplode(c.relacl) g join pg_roles r on r.oid = g.grantee
@@ -283,7 +283,7 @@ const grantLoaders = async (trx: Db, table: RawBuilder<unknown>): Promise<void> 
   for (const { role } of rows) await sql`grant select, insert, delete on ${table} to ${sql.id(role)}`.execute(trx)
 }
 
-/** A load replaces its unit's part of a summary, so the summary must know what a unit is made of. null: it does; else what to put right. */
+/** A load replaces its unit's rows in a summary, so the summary's key must hold the unit's columns. null: it does; else how to fix it. */
 export const keyLacks = ({ key }: Mart, source: Definition): string | null => {
   const lacking = source.columns.filter(({ name, isKey, origin }) => isKey && origin !== 'response' && !key.includes(name))
   return lacking.length === 0
@@ -291,7 +291,7 @@ export const keyLacks = ({ key }: Mart, source: Definition): string | null => {
     : `the key lacks ${lacking.map(({ name }) => name).join(', ')}, which distinguish the loads of ${source.pipeline}. Add it to '-- key:' and to the query.`
 }
 
-/** Which marts stand in bi because a file said so, and no more of those whose names definitions took. Idempotent. @param shown definitions that are published */
+/** Records which marts bi has from a file; removes records whose name a definition uses now. Idempotent. @param shown definitions that are published */
 export const recordMarts = async (trx: Db, names: readonly string[], shown: readonly Definition[]): Promise<void> => {
   await trx
     .deleteFrom('etl.marts')
@@ -305,13 +305,13 @@ export const recordMarts = async (trx: Db, names: readonly string[], shown: read
     .execute()
 }
 
-/** A mart that was published goes with its file. One that something else reads is kept. */
+/** Drops published marts whose file is gone, unless another object reads them. */
 export const dropMarts = async (database: Database, files: readonly Mart[], patience: Patience) => {
   const { kysely } = database
   const recorded = await kysely.selectFrom('etl.marts').select('name').orderBy('name').execute()
   const gone = recorded.map(({ name }) => name).filter((name) => files.every((file) => file.name !== name))
   const removed: string[] = []
-  // Marts read each other: those that are read go in a later round than those that read them.
+  // In rounds, because marts read each other: a mart can go once its readers are gone.
   for (let left = gone, before = -1; left.length !== before; ) {
     before = left.length
     for (const name of left) if (await dropMart(database, name, patience)) removed.push(name)
@@ -338,7 +338,7 @@ const describe = async (trx: Db, mart: Mart, definitions: readonly Definition[],
   const names = await columnNames(trx, `bi.${mart.name}`)
   const [wrong] = wrongNames(mart, view, names)
   if (wrong !== undefined) throw new EtlError('DEFINITION', `${mart.file}: ${wrong.words}; nothing of it was published.`)
-  // A column's words are those of a pipeline the mart reads, where several pipelines have the column.
+  // Where several pipelines have the column, the description comes from one that the mart reads.
   const columns = [...definitions]
     .sort((a, b) => Number(mart.reads.includes(b.pipeline)) - Number(mart.reads.includes(a.pipeline)))
     .flatMap((one) => one.columns)
@@ -346,6 +346,6 @@ const describe = async (trx: Db, mart: Mart, definitions: readonly Definition[],
     ...one,
     about: mart.columns.get(one.name) ?? one.about,
   }))
-  // A summary's own words came with its table: they say what it was made from.
+  // A summary's table already has its comment, which ends with the signature of its query.
   await commentAll(trx, 'view', `bi.${mart.name}`, mart.summaryOf === null ? aboutOf(mart) : null, described)
 }

@@ -1,4 +1,4 @@
-// Makes the schema people query match the definitions: views, functions, comments and rights, without ever taking a view away.
+// Brings the schema `bi` in line with the definitions: views, functions, comments and rights. A view never disappears for its readers.
 import { setTimeout } from 'node:timers/promises'
 import { type RawBuilder, sql } from 'kysely'
 import { messageOf } from '../core/errors.ts'
@@ -22,8 +22,8 @@ import { functionsOfViews, loaderRole, sessionLimits } from '../db/role-statemen
 import { type Lists, query, type Texts } from '../db/typed-row.ts'
 
 /**
- * Idempotent, safe when twins run it at once. All in one transaction, so a reader sees the old views or the new ones. A view that changes its columns waits
- * for who reads it, with `patience`; then DATABASE names them. Returns the marts.
+ * Idempotent, safe when several processes run it at once. One transaction, so a reader sees the old views or the new ones. A view whose columns change waits
+ * for its readers, for `patience`; then throws DATABASE naming them. Returns the marts.
  */
 export const publish = (
   database: Database,
@@ -33,7 +33,7 @@ export const publish = (
 ): Promise<string[]> =>
   inPatientTransaction(database, 'publish the views of bi', patience, (trx) => publishWithin(trx, definitions, marts, patience))
 
-/** The same as part of a transaction: what was changed before it in there stands or goes with it. */
+/** The same inside a transaction of the caller, so that the caller's changes and the new views commit together. */
 export const publishWithin = async (
   trx: Db,
   definitions: readonly Definition[],
@@ -43,13 +43,13 @@ export const publishWithin = async (
   await lockByName(trx, 'publish')
   await assertOwnNames(trx, definitions, marts)
   const readers = openMartReaders(marts)
-  // First what takes long: it has no readers yet, while readers of what is replaced below wait until the transaction ends.
+  // Slow steps first: a new summary has no readers yet, but readers of views replaced below wait until the transaction ends.
   const summaries = await prepareSummaries(trx, marts, definitions)
   let hasFilled = summaries.size > 0
   const step = <T>(work: () => Promise<T>): Promise<T> => (hasFilled ? patiently(trx, waitMs, work) : work())
   await step(() => publishShared(trx, definitions, readers))
   const shown = definitions.filter((one) => one.publish)
-  // All of them first: the views of one read what is on record of what continues it.
+  // Record all versions and hand-overs first: the views of a pipeline depend on the records of its successor.
   const changedFrom = await step(async () => {
     const days = new Map<string, string | null>()
     for (const definition of shown) {
@@ -72,13 +72,13 @@ export const publishWithin = async (
       if (await publishMart(trx, mart, definitions, { readers, summaries, views })) published.push(mart.name)
     for (const mart of marts.filter(({ name }) => summaries.has(name) && published.includes(name))) await adjust(mart)
     await grantReader(trx)
-    // Here: a load that sees the one must see the other, or rows of it would lack in a new summary.
+    // In the same transaction: a load that sees the mart's record must see its table, or a new summary would lack the load's rows.
     await recordMarts(trx, published, shown)
     return published
   })
 }
 
-/** A reader in the way of one step is waited for without giving up those before: summaries were filled, which may have taken minutes. */
+/** Retries one step while a reader holds a lock, without rolling back earlier steps: filling summaries may have taken minutes. */
 const patiently = async <T>(trx: Db, waitMs: number, work: () => Promise<T>): Promise<T> => {
   const until = performance.now() + waitMs
   for (;;) {
@@ -106,10 +106,10 @@ const publishShared = async (trx: Db, definitions: readonly Definition[], reader
 
 const publishOne = async (trx: Db, definition: Definition, all: readonly Definition[], readers: MartReaders): Promise<void> => {
   const { pipeline } = definition
-  // Before readers of the views have to wait.
+  // Before the steps that make readers of the views wait.
   await commentTables(trx, definition)
   const series = await continuedSeries(trx, definition, all)
-  // The function returns the view's rows, so it goes with the view and is made again after it.
+  // The _as_of function returns the view's row type: dropping the view drops the function, so it is made again below.
   const put = (name: string, wanted: RawBuilder<unknown>) => replaceView(trx, name, wanted, () => readers.dropOf(trx, name))
   await put(pipeline, currentView(definition, series))
   await put(`${pipeline}_history`, historyView(definition, series))
@@ -124,7 +124,7 @@ const publishOne = async (trx: Db, definition: Definition, all: readonly Definit
   ).execute(trx)
 }
 
-/** Made anew with the view, the function is whose the view is: another login could not replace it. */
+/** Gives the function to the view's owner: else another login that publishes next could not replace it. */
 const giveToOwner = async (trx: Db, { pipeline }: Definition): Promise<void> => {
   const rows = await query<Texts<'statement'>>(trx)`
     select format('alter function bi.%I(timestamptz) owner to %I', p.proname, pg_get_userbyid(c.relowner)) as statement from pg_class c, pg_proc p
@@ -155,13 +155,13 @@ const commentTables = async (trx: Db, definition: Definition): Promise<void> => 
   await commentAll(trx, 'table', `${name}_history`, of, ended)
 }
 
-/** The catalog says what the documents say. */
+/** Writes the descriptions of the documents as comments into the catalog. */
 const commentViews = async (trx: Db, definitions: readonly Definition[], which: readonly DescribedView['of'][]) => {
   for (const { kind, of, name, about, columns } of describedViews(definitions, []))
     if (which.includes(of)) await commentAll(trx, kind, `bi.${name}`, about, columns)
 }
 
-/** Makes the role where we may, and grants it what is published. Where roles are somebody else's to make, it is left out. */
+/** Makes the reader role, where this login may, and grants it what is published. Without the right to make roles, does nothing. */
 export const grantReader = async (trx: Db): Promise<void> => {
   await turnOffJit(trx)
   if (!(await ensureRole(trx))) return
@@ -178,9 +178,9 @@ export const grantReader = async (trx: Db): Promise<void> => {
 }
 
 /**
- * Settings of a role are not inherited by the logins that are its members, directly or through a role of their own; so each login gets them, unless it has
- * its own: in this database alone, since it may load another one. Who works in etl, or will (the loader of `millrace roles`), or hands out the role (its maker,
- * since PostgreSQL 16) is no reader.
+ * Logins do not inherit the settings of a role that they are members of, directly or through another role; so each login gets them, unless it has
+ * its own: only in this database, since it may be a loader in another. A login with rights in etl, a member of the loader of `millrace roles`, and the login
+ * that made the role (a member with ADMIN since PostgreSQL 16) are no readers.
  */
 const limitLogins = async (trx: Db): Promise<void> => {
   const rows = await query<Texts<'login' | 'database'> & Lists<Texts<'settings'>>>(trx)`
@@ -199,7 +199,7 @@ const limitLogins = async (trx: Db): Promise<void> => {
       )
 }
 
-/** For logins that are made later, or that we may not change: the database's own setting, unless somebody chose one. */
+/** Sets it on the database, for logins that are made later or that this login may not change; unless the database has a value. */
 const turnOffJit = async (trx: Db): Promise<void> => {
   const rows = await query<Texts<'name'>>(trx)`select d.datname as name from pg_database d where d.datname = current_database()
     and not exists (select from pg_db_role_setting s, unnest(s.setconfig) as c (setting)
@@ -207,7 +207,7 @@ const turnOffJit = async (trx: Db): Promise<void> => {
   for (const { name } of rows) await attempt(trx, sql`alter database ${sql.id(name)} set jit = off`)
 }
 
-/** A right we may lack: what cannot be done is left to a role that may, and `docs/bi.md` says how. 42704: the login is gone meanwhile. */
+/** Runs a statement for which this login may lack the right (42501): then a person runs it, see `docs/bi.md`. 42704: the login was dropped meanwhile. */
 const attempt = (trx: Db, statement: RawBuilder<unknown>): Promise<unknown> =>
   inSavepoint(
     trx,
@@ -215,11 +215,11 @@ const attempt = (trx: Db, statement: RawBuilder<unknown>): Promise<unknown> =>
     () => statement.execute(trx),
   )
 
-/** Another database of the server set the same of the same role at that moment; PostgreSQL has no code of its own for it. */
+/** A process in another database of the server changed the same role at that moment; PostgreSQL has no code of its own for it. */
 const isOvertaken = (error: unknown): boolean =>
   sqlStateOf(error) === 'XX000' && messageOf(error).includes('tuple concurrently updated')
 
-/** 42501: we may not make roles. 42710, 23505: a twin just did, in another database of the same server. */
+/** 42501: no right to make roles. 42710, 23505: another process just made it, in another database of the same server. */
 const ensureRole = async (trx: Db): Promise<boolean> => {
   if (await roleExists(trx, readerRole)) return true
   const isForeseen = (error: unknown): boolean => ['42501', '42710', '23505'].includes(sqlStateOf(error))

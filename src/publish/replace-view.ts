@@ -1,4 +1,4 @@
-// Replaces a view only where it differs, keeps what people set on it, and never takes it away. What bi holds before and after says what a migration changed.
+// Replaces a view only where it differs, and keeps the rights and options that people set on it. Compares bi before and after, to report what a migration changed.
 import { type RawBuilder, sql } from 'kysely'
 import { settingError } from '../core/errors.ts'
 import { columnNames } from '../db/catalog.ts'
@@ -8,7 +8,7 @@ import { type Maybe, query, type Texts } from '../db/typed-row.ts'
 
 /**
  * Leaves an equal view alone, because replacing it would wait for its readers. Replaces in place where columns were only added at the end; else
- * drops and makes it again in the same transaction, with what people set on it, never cascading. @param before run ahead of a drop: what hangs on the view
+ * drops and makes it again in the same transaction, with its rights and options, never cascading. @param before runs before a drop: drops dependent objects
  */
 export const replaceView = async (
   trx: Db,
@@ -19,7 +19,7 @@ export const replaceView = async (
   const view = sql.table(`bi.${name}`)
   if (await isSame(trx, name, wanted)) return
   const settings = await settingsOn(trx, name)
-  // 42P16: the columns are others than before. 42809: it was a summary, whose rows loaders write.
+  // 42P16: columns were removed or changed. 42809: the relation is a table (a mart that was a summary).
   const replaced = await inSavepoint(
     trx,
     (error) => ['42P16', '42809'].includes(sqlStateOf(error)),
@@ -30,15 +30,15 @@ export const replaceView = async (
     await dropToReplace(trx, name)
     await sql`create view ${view} as ${wanted}`.execute(trx)
   } else {
-    // Replaced in place it may read itself by way of others, which PostgreSQL finds out when it is read: prepared, without a plan, which calls functions.
+    // After a replace in place the view may read itself through others, which PostgreSQL notices only when it is read. PREPARE finds that without planning, which would call functions.
     await sql`prepare publish_probe as select from ${view}`.execute(trx)
     await sql`deallocate publish_probe`.execute(trx)
   }
-  // In place it loses its options alone; rights that others gave on stay theirs.
+  // A replace in place loses only the view's options; rights stay, also those that another role granted.
   await setAgain(trx, name, replaced === null ? settings : settings.filter(({ kinds }) => kinds === 'v'))
 }
 
-/** The view or table of that name in bi, if there is one. */
+/** Drops the view or table of that name in bi, if it exists. */
 export const dropRelation = async (trx: Db, name: string): Promise<void> => {
   const [found] = await query<Texts<'kind'>>(trx)`
     select c.relkind as kind from pg_class c where c.oid = to_regclass(${`bi."${name}"`})`
@@ -46,7 +46,7 @@ export const dropRelation = async (trx: Db, name: string): Promise<void> => {
   await sql`drop ${sql.raw(found.kind === 'v' ? 'view' : 'table')} ${sql.table(`bi.${name}`)}`.execute(trx)
 }
 
-/** Throws CONFIGURATION naming what of somebody else's stands on it, or belongs to it and could not be made again. */
+/** Drops the relation. Throws CONFIGURATION naming objects of other people that depend on it, or that are part of it and could not be made again. */
 export const dropToReplace = async (trx: Db, name: string): Promise<void> => {
   const added = await query<Texts<'what'>>(trx)`
     select 'the policy ' || polname as what from pg_policy where polrelid = to_regclass(${`bi."${name}"`})
@@ -69,7 +69,7 @@ export const dropToReplace = async (trx: Db, name: string): Promise<void> => {
   })
 }
 
-/** A part of a transaction that may fail in a way that is foreseen, and then never was: what the work gave. Where it throws what `isForeseen` knows, it is taken back and the answer is null. */
+/** Runs a part of a transaction that may fail with an expected error. Returns its result; null: it threw an error for which `isForeseen` is true, and was rolled back. */
 export const inSavepoint = async <T>(trx: Db, isForeseen: (error: unknown) => boolean, work: () => Promise<T>) => {
   await sql`savepoint publish_part`.execute(trx)
   try {
@@ -77,7 +77,7 @@ export const inSavepoint = async <T>(trx: Db, isForeseen: (error: unknown) => bo
     await sql`release savepoint publish_part`.execute(trx)
     return { result }
   } catch (error) {
-    // The savepoint outlasts its rollback, and would be taken for the one around it, which has its name.
+    // Release it, too: a savepoint stays after its rollback and would hide an outer savepoint of the same name.
     await sql`rollback to savepoint publish_part`.execute(trx)
     await sql`release savepoint publish_part`.execute(trx)
     if (isForeseen(error)) return null
@@ -85,7 +85,7 @@ export const inSavepoint = async <T>(trx: Db, isForeseen: (error: unknown) => bo
   }
 }
 
-/** PostgreSQL writes both queries down in its own words; equal words are the same view. */
+/** Compares both queries as PostgreSQL prints them: equal text means the same view. */
 const isSame = async (trx: Db, name: string, wanted: RawBuilder<unknown>): Promise<boolean> => {
   const [old] = await query<Maybe<Texts<'definition'>>>(trx)`
     select pg_get_viewdef(c.oid) as definition from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -98,7 +98,7 @@ const isSame = async (trx: Db, name: string, wanted: RawBuilder<unknown>): Promi
   return probe?.definition === old.definition
 }
 
-/** What people set on a view or table: a statement that sets it again, on relations of which kinds, and the column without which there is nothing to set. */
+/** Something that people set on a view or table. `statement` sets it again, on relations of `kinds`; `needs`: the column that must exist for it. */
 export type Setting = Texts<'statement' | 'kinds'> & Maybe<Texts<'needs'>>
 
 /** Rights of others than the owner, options, indexes and statistics of a table; the owner, where a superuser or a member of it makes it again. */
@@ -122,7 +122,7 @@ export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =
       or pg_has_role(relowner, case when current_setting('server_version_num')::int < 160000 then 'MEMBER' else 'SET' end)
         and has_schema_privilege(relowner, 'bi', 'create'))`
 
-/** An index goes with its columns. */
+/** Runs the statements of `settings`; an index whose column is gone is left out. */
 export const setAgain = async (trx: Db, name: string, settings: readonly Setting[]): Promise<void> => {
   const [made] = await query<Texts<'kind'>>(trx)`select relkind as kind from pg_class where oid = to_regclass(${`bi."${name}"`})`
   const columns = await columnNames(trx, `bi.${name}`)
@@ -149,7 +149,7 @@ const readShapes = async (db: Db): Promise<ReadonlyMap<string, string>> => {
   return new Map(rows.map(({ name, digest }) => [name, digest]))
 }
 
-/** Names that came, and names that are made in another way. */
+/** `made`: names that are new; `changed`: names whose query or columns differ. */
 export const changedShapes = (before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>) => ({
   made: [...after.keys()].filter((name) => !before.has(name)),
   changed: [...after].filter(([name, digest]) => before.has(name) && before.get(name) !== digest).map(([name]) => name),

@@ -1,5 +1,5 @@
-// The versions of a pipeline as one series: which was published when, and what of a former one still counts because the published one has no answer for it.
-// A pipeline that ends goes on with the series of its successor.
+// The versions of a pipeline as one series: when each was published, and which cells of a former version still count because the published one has no answer
+// for them. After a pipeline's end its successor's series follows.
 import { type RawBuilder, sql } from 'kysely'
 import { columnTypes, isTypeName } from '../core/column-types.ts'
 import type { Definition } from '../core/types.ts'
@@ -13,24 +13,24 @@ export interface FormerSpan {
   /** The moment it was published, as text; null: it was the first. */
   readonly from: string | null
   readonly to: string
-  /** Its last span: rows of cells that the published version has no answer for go on. */
+  /** The last span of this version: its rows still count for cells that the published version has no answer for. */
   readonly goesOn: boolean
-  /** Columns of the published version that hold every value of its table's. */
+  /** Columns of the published version that can hold every value of the same column in this version. */
   readonly columns: ReadonlySet<string>
 }
 
 export interface Series {
   /** The moment the version was published, as text; null: there was none before. */
   readonly since: string | null
-  /** Oldest first; those whose key is another one are left out. */
+  /** Oldest first; without versions that have another key. */
   readonly former: readonly FormerSpan[]
-  /** Versions of which there are cells that count, or did beside another one. */
+  /** Versions with cells that count, or once counted, beside a later version. */
   readonly kept: ReadonlySet<number>
-  /** Former versions whose tables are there, whatever their key. */
+  /** Former versions whose tables exist, also with another key. */
   readonly readable: readonly number[]
-  /** What continues it. */
+  /** The successor now; null: none. */
   readonly next: Next | null
-  /** Whose rows readers saw, one span after the other up to now; none where it was never continued. */
+  /** Which pipelines' rows readers saw, span after span up to now; empty where the pipeline never had a successor. */
   readonly standings: readonly Standing[]
 }
 
@@ -40,23 +40,23 @@ export interface Standing {
   readonly since: string | null
   /** null: it lasts. */
   readonly to: string | null
-  /** What continued it, from a day on; null: nothing did. */
+  /** The successor in this span and its first day; null: none. */
   readonly by: { readonly pipeline: string; readonly from: string } | null
-  /** The same as it is now; null: nothing did, or what did cannot be shown any more. */
+  /** The present state of that successor; null: none, or it can no longer be shown. */
   readonly next: Next | null
 }
 
-/** The pipeline that continues one that ended. */
+/** The successor of a pipeline that ended. */
 export interface Next {
   readonly definition: Definition
   readonly series: Series
-  /** The first day that is its own. */
+  /** The first day whose rows come from the successor. */
   readonly from: string
-  /** Columns of the one that ended that hold every value of its own. */
+  /** Columns of the ended pipeline that can hold every value of the successor's column. */
   readonly columns: ReadonlySet<string>
 }
 
-/** Puts on record that readers see this version from now on, if they saw another one, and what of that one still counts. Idempotent. */
+/** Records that readers see this version from now on, and which cells of the former version still count. Idempotent. */
 export const recordVersion = async (trx: Db, { pipeline, version, window }: Definition): Promise<void> => {
   const [last] = await query<Row<'etl.published_versions', 'version'>>(trx)`
     select version from etl.published_versions where pipeline = ${pipeline} order by published_at desc limit 1`
@@ -74,7 +74,7 @@ export const recordVersion = async (trx: Db, { pipeline, version, window }: Defi
     from etl.pipelines p join etl.units u on u.pipeline_id = p.pipeline_id and u.answer_id is not null join etl.slices s on s.slice_id = u.slice_id
       join etl.published_now v on v.pipeline = p.pipeline
     where p.pipeline = ${pipeline} and p.version = ${last.version} and p.window_every = ${window.every}`.execute(trx)
-  // What the new version has an answer for is handed over at this moment, and so is all of one that is shown again.
+  // A kept unit ends now where the new version has an answer for its cell, or where its own version is the published one again.
   await query(trx)`update etl.kept_units k set until = v.published_at from etl.kept_cells c, etl.published_now v
     where c.unit_id = k.unit_id and c.since = k.since and v.pipeline = k.pipeline and k.pipeline = ${pipeline} and k.until is null
       and (c.until is not null or k.version = v.version)`
@@ -82,8 +82,8 @@ export const recordVersion = async (trx: Db, { pipeline, version, window }: Defi
 }
 
 /**
- * Puts on record what readers see from now on in place of the pipeline's own rows. Idempotent. Returns the first day whose rows are another pipeline's than
- * before; null: all are the same. @param all definitions that are published
+ * Records which successor's rows readers see from now on in place of the pipeline's own. Idempotent. Returns the first day whose rows now come from another
+ * pipeline; null: nothing changed. @param all definitions that are published
  */
 export const recordHandOver = async (trx: Db, definition: Definition, all: readonly Definition[]): Promise<string | null> => {
   const { pipeline } = definition
@@ -98,12 +98,12 @@ export const recordHandOver = async (trx: Db, definition: Definition, all: reado
   return [startsOn, last?.starts_on ?? null].filter((day) => day !== null).sort()[0] ?? null
 }
 
-/** From the first on for what comes first; else now, behind all that a clock that was ahead has written. */
+/** -infinity for the first record; else now, but later than every record, since the clock may have been set back. */
 const nextMoment = (table: string, column: string, pipeline: string): RawBuilder<unknown> =>
   sql`(select case when count(*) = 0 then '-infinity' else greatest(clock_timestamp(), max(${sql.ref(column)}) + interval '1 microsecond') end
     from ${sql.table(`etl.${table}`)} where pipeline = ${pipeline})`
 
-/** null: it is not published, or tells its rows apart by another key. */
+/** The successor's definition; null: it is not published, or its key differs. */
 const nextOf = (
   { key, columns }: Definition,
   successor: string | undefined,
@@ -118,7 +118,7 @@ const nextOf = (
 
 type Span = Texts<'from' | 'to'> & Row<'etl.published_versions', 'version'>
 
-/** With what continued it, as it stands on record. @param all definitions that are published */
+/** The recorded series with its successors. @param all definitions that are published */
 export const continuedSeries = async (trx: Db, definition: Definition, all: readonly Definition[]): Promise<Series> => {
   const others = all.filter((one) => one !== definition)
   const rows = await query<Texts<'since' | 'to'> & Row<'etl.hand_overs', 'successor' | 'starts_on'>>(trx)`
@@ -136,11 +136,11 @@ export const continuedSeries = async (trx: Db, definition: Definition, all: read
   return { ...(await seriesOf(trx, definition)), next: standings.at(-1)?.next ?? null, standings: wasContinued ? standings : [] }
 }
 
-/** Of a moment; empty: of one before all others. */
+/** SQL for a time as text; empty: -infinity or infinity. */
 const text = (moment: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`case when isfinite(${moment}) then to_char(${moment} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00' else '' end`
 
-/** As it stands on record, to its end. */
+/** The recorded series without successors. */
 export const seriesOf = async (trx: Db, definition: Definition): Promise<Series> => {
   const { pipeline } = definition
   const rows = await query<Span>(trx)`select version, ${text(sql`published_at`)} as "from",
@@ -171,7 +171,7 @@ export const seriesOf = async (trx: Db, definition: Definition): Promise<Series>
 
 type TableColumns = NonNullable<Awaited<ReturnType<typeof tableOf>>>
 
-/** null: it is gone. */
+/** The table's columns and key; null: the table does not exist. */
 const tableOf = async (trx: Db, { pipeline, version: published }: Definition, version: number) => {
   const columnsOf = async (number: number): Promise<ReadonlyMap<string, string>> =>
     new Map((await relationColumns(trx, `data.${pipeline}_v${number}`)).map(({ name, type }) => [name, type]))
@@ -183,7 +183,7 @@ const tableOf = async (trx: Db, { pipeline, version: published }: Definition, ve
   return { types, wanted: await columnsOf(published), key: rows.map(({ name }) => name) }
 }
 
-/** null: its rows are told apart by other columns, so that they cannot stand among those of the published version. */
+/** Columns that both versions share; null: the keys differ, so that the rows cannot be shown together. */
 const shared = ({ key, columns }: Definition, table: TableColumns | null): ReadonlySet<string> | null => {
   if (table === null) return null
   const { types, wanted, key: formerKey } = table

@@ -1,4 +1,4 @@
-// Views of bi and their columns as the definitions and the marts' headers tell them: for the catalog, and for documents that are made without a database.
+// Describes the views of bi and their columns from the definitions and the marts' headers: for catalog comments, and for documents made without a database.
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { columnComment, dimensionWords, freshnessComments, grainOf, lineageComments } from './comments.ts'
@@ -13,7 +13,7 @@ export interface DescribedView {
   readonly columns: readonly DescribedColumn[]
 }
 
-/** A type of PostgreSQL; null: unknown. */
+/** A described column; `type`: a type of PostgreSQL; null: not known. */
 interface DescribedColumn {
   readonly name: string
   readonly type: string | null
@@ -68,7 +68,7 @@ export const describedViews = (definitions: readonly Definition[], marts: readon
     columns: said(freshnessComments),
   }
   const known = new Map([...facts.flatMap(({ columns }) => columns)].map((column) => [column.name, column]))
-  // What comes with Millrace is not to be read by the words of others: theirs may be any.
+  // A shipped mart never takes a description from a user's mart, which may mean something else by the name.
   const explainedBy = (isShipped: boolean) =>
     new Set(marts.flatMap((mart) => (mart.isShipped === isShipped ? [...mart.columns.keys()] : [])))
   const [own, shipped] = [explainedBy(false), explainedBy(true)]
@@ -77,7 +77,7 @@ export const describedViews = (definitions: readonly Definition[], marts: readon
   return [...facts, ...histories, ...views, ...others, freshness].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** Columns that a mart's header names and its query does not give: in which line, and in words that end with what it gives. */
+/** Columns that a mart's header describes but its query does not return: the line, and a message that ends with the columns it returns. */
 export const wrongNames = ({ key, columns: own }: Mart, described: DescribedView | undefined, given: readonly string[]) =>
   (described?.columns ?? [])
     .filter(({ name }) => !given.includes(name))
@@ -106,7 +106,7 @@ const martView = (mart: Mart, known: ReadonlyMap<string, DescribedColumn>, expla
   return { name: mart.name, kind, of: 'mart', about: `${mart.purpose} ${mart.grain}`, columns }
 }
 
-/** Only times must be known as such: comments say them in the same words. */
+/** Guesses types of dates and times, the only ones that matter, from names and from the standard wording of descriptions. */
 const typeOf = (name: string, about: string): string | null => {
   if (/_at$|^since$/.test(name)) return 'timestamptz'
   if (name === 'day') return 'date'

@@ -1,4 +1,4 @@
-// The statements of one pipeline's views: current rows, every revision, and what was believed at a moment.
+// The SQL of one pipeline's views: current rows, every revision, and the rows as of a moment.
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import { type FormerSpan, goingOn, keptUnits, type Series, type Standing } from './versions.ts'
@@ -18,7 +18,7 @@ export const viewColumns = (definition: Definition): string[] => [...tableColumn
 export const periodOf = (definition: Definition): string =>
   definition.key.find((name) => name === 'month' || name === 'date') ?? 'month'
 
-/** After that many months no nightly run asks for the window again. */
+/** The age at which no nightly run requests the window again. */
 const finalAfter = (definition: Definition): RawBuilder<unknown> => {
   const { every, lookBack, publication } = definition.window
   const days = publication.afterDays ?? publication.publishedOn
@@ -27,19 +27,19 @@ const finalAfter = (definition: Definition): RawBuilder<unknown> => {
   return sql.lit(`${lookBack + 1} ${every}s ${days} days`)
 }
 
-/** Rows of several days may share a window, which is asked for as a whole: they are final together. */
+/** First day of a row's window: a window is requested as a whole, so all its rows become final together. */
 const windowOf = (definition: Definition): RawBuilder<unknown> => {
   const period = sql.ref(periodOf(definition))
   return definition.window.every === 'day' ? period : sql`date_trunc(${sql.lit(definition.window.every)}, ${period}::timestamp)`
 }
 
 const judged = (definition: Definition): RawBuilder<unknown> =>
-  // What was cut at a limit is not complete, however old it is.
+  // A unit truncated at a row limit is never final, because it is not complete.
   sql`(${windowOf(definition)} + ${finalAfter(definition)}::interval <= current_date
       and _unit_id not in (select c from etl.capped_unit_ids() c)) as is_final,
     case when _revision > 1 then _loaded_at end as restated_at`
 
-/** Columns of a former version's table, or of a successor's, in the order and types of the published one; NULL where it lacks one. */
+/** Columns of a former version or a successor in the order and types of the published version; NULL where a column is missing. */
 const formerColumns = (definition: Definition, { columns }: Pick<FormerSpan, 'columns'>): RawBuilder<unknown> =>
   sql.join([
     ...definition.columns.map(
@@ -51,7 +51,7 @@ const formerColumns = (definition: Definition, { columns }: Pick<FormerSpan, 'co
 const formerTable = ({ pipeline }: Definition, { version }: FormerSpan, suffix = ''): RawBuilder<unknown> =>
   sql`${sql.table(`data.${pipeline}_v${version}${suffix}`)} f`
 
-/** Rows of the table, of former versions those of cells that this one has no answer for, and of what continues it. */
+/** Rows of the published version, rows of former versions for cells that it has no answer for, and the successor's rows. */
 export const currentRows = (definition: Definition, series: Series): RawBuilder<unknown> => {
   const own = sql`select ${list(tableColumns(definition))} from ${sql.table(dataName(definition))}`
   const others = goingOn(series).map(
@@ -66,7 +66,7 @@ export const currentRows = (definition: Definition, series: Series): RawBuilder<
     union all select ${formerColumns(definition, next)} from (${currentRows(next.definition, next.series)}) f where ${period} >= ${from}`
 }
 
-/** The query of bi.<pipeline>: current rows, with `is_final` and `restated_at` judged as they are read. */
+/** The query of bi.<pipeline>: current rows, with `is_final` and `restated_at` computed at query time. */
 export const currentView = (definition: Definition, series: Series): RawBuilder<unknown> =>
   sql`select ${list(tableColumns(definition))}, ${judged(definition)} from (${currentRows(definition, series)}) r`
 
@@ -75,7 +75,7 @@ const revision = ['valid_from', 'valid_to', 'is_current', '_version'] as const
 /** Names of the history view's columns, in its order. */
 export const historyColumns = (definition: Definition): string[] => [...tableColumns(definition), ...revision]
 
-/** The query of bi.<pipeline>_history: current rows and ended ones, each with the time readers of bi saw it in. */
+/** The query of bi.<pipeline>_history: current and ended rows, each with the time during which bi showed it. */
 export const historyView = (definition: Definition, series: Series): RawBuilder<unknown> => {
   const columns = list(tableColumns(definition))
   const version = sql.lit(definition.version)
@@ -91,13 +91,13 @@ export const historyView = (definition: Definition, series: Series): RawBuilder<
   return shares.length === 0 ? all : sql.join(shares, sql` union all `)
 }
 
-/** From one day to before another readers saw the rows of one pipeline, for a span of time. */
+/** For days from `first` until `before`, readers saw one pipeline's rows during this span of time. */
 interface Share extends Standing {
   readonly first: string | null
   readonly before: string | null
 }
 
-/** What follows one another in time is one share, so that no revision is cut by what did not touch its day. */
+/** Merges consecutive spans with the same pipeline, so that a change of other days does not split a revision. */
 const sharesOf = (standings: readonly Standing[]): Share[] => {
   const days = [null, ...[...new Set(standings.flatMap(({ by }) => by?.from ?? []))].sort()]
   return days.flatMap((first, at) => {
@@ -113,7 +113,7 @@ const sharesOf = (standings: readonly Standing[]): Share[] => {
   })
 }
 
-/** @param own revisions of the pipeline itself */
+/** The revisions that readers saw in one share. @param own revisions of the pipeline itself */
 const seenRevisions = (definition: Definition, { next, first, before, since, to }: Share, own: RawBuilder<unknown>) => {
   const period = sql.ref(`f.${periodOf(definition)}`)
   const conditions = [
@@ -133,7 +133,7 @@ const seenRevisions = (definition: Definition, { next, first, before, since, to 
 
 const moment = (text: string): RawBuilder<unknown> => sql`${sql.lit(text)}::timestamptz`
 
-/** What readers saw of a former version: until the next one was published, or for cells that go on until that one had an answer, or it was shown again itself. */
+/** Revisions of a former version as readers saw them: until the next was published; kept cells until that had an answer, or their own was published again. */
 const formerRevisions = (definition: Definition, span: FormerSpan, { kept }: Series): RawBuilder<unknown> => {
   const columns = formerColumns(definition, span)
   const isKept = kept.has(span.version)
@@ -154,7 +154,7 @@ const formerRevisions = (definition: Definition, span: FormerSpan, { kept }: Ser
     from ${formerTable(definition, span, '_history')} ${join} where ${within('f._valid_from')} ${after}`
 }
 
-/** Plain SQL over the history view, so that the planner puts it into the question and uses the question's conditions; refused where it cannot. */
+/** Plain SQL over the history view, so that the planner inlines it and applies the caller's conditions inside; where it cannot inline, the call is refused. */
 export const asOfFunction = (definition: Definition): RawBuilder<unknown> =>
   sql`create or replace function ${asOfName(definition)}(at timestamptz) returns setof ${sql.table(`bi.${definition.pipeline}`)}
     language sql stable
@@ -163,10 +163,10 @@ export const asOfFunction = (definition: Definition): RawBuilder<unknown> =>
       where valid_from <= at and (valid_to is null or at < valid_to) and etl.assert_part_of_question(${sql.lit(`${definition.pipeline}_as_of`)});
     end`
 
-/** bi.<pipeline>_as_of: a name PostgreSQL has room for, since pipelines have 44 characters at most. */
+/** bi.<pipeline>_as_of: fits PostgreSQL's limit of 63 bytes, since a pipeline's name has at most 44 characters. */
 export const asOfName = (definition: Definition): RawBuilder<unknown> => sql.table(`bi.${definition.pipeline}_as_of`)
 
-// Closed windows stand in the ledger as they were counted, so that this is quick however many units there are.
+// The ledger stores the counts of closed windows, so this is fast with any number of units.
 export const freshnessView = sql`
   select u.pipeline, u.version, u.newest_window, u.oldest_window, l.last_loaded_at, l.last_checked_at, u.units_loaded, u.units_waiting,
     u.units_held, u.units_failed, l.rows_loaded, (select count(*) from etl.slices s join etl.pipelines p using (pipeline_id)

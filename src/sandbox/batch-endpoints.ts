@@ -26,7 +26,7 @@ export const checkSubmission = (service: Service, exchange: Exchange, kind: Repo
   return errors.length > 0 ? { ok: false, errors } : checked
 }
 
-/** No idempotency unless it is switched on: the same body again is another paid report. */
+/** Not idempotent unless the option is on: the same body again buys another report. */
 export const submit = (service: Service, exchange: Exchange, kind: ReportQuery['kind']): Reply => {
   const checked = checkSubmission(service, exchange, kind)
   if (!checked.ok) return refusal('batch', 400, 400, checked.errors)
@@ -89,7 +89,7 @@ const notFound = (id: string): Reply => refusal('batch', 404, 404, [`report_id: 
 
 export const domainsOf = (report: Report | null): string[] => report?.query.tables.flatMap(({ domains }) => domains) ?? []
 
-/** @param linkBase address before the path of a link. */
+/** The state of a report. @param linkBase address before the path of a download link */
 export const status = (service: Service, exchange: Exchange, linkBase: string): Reply => {
   const { reports, calendar } = service
   const report = reports.get(exchange.id)
@@ -114,7 +114,7 @@ export const status = (service: Service, exchange: Exchange, linkBase: string): 
   })
 }
 
-/** Needs a link and no key. */
+/** The report's file. Needs a signed link, no key. */
 export const download = (service: Service, exchange: Exchange): Reply => {
   const { csv, gzip } = service.settings()
   const found = service.reports.follow(exchange.url.pathname, exchange.url.searchParams, service.calendar.nowMs())
@@ -148,13 +148,13 @@ export const download = (service: Service, exchange: Exchange): Reply => {
 
 const gzipped = (body: Iterable<Buffer>): AsyncIterable<Buffer> =>
   pipeline(Readable.from(body), createGzip({ level: 1 }), (error) => {
-    // A client that goes away ends the stream early; none is left to tell.
+    // The client has closed the connection, so no one can get the error.
     if (error) return
   })
 
 type Limits = Pick<Settings, 'mostValues' | 'mostMonths' | 'mostCells' | 'refusedDomains' | 'refusedMonths'>
 
-/** One text for each limit the request goes beyond; none: it may be made. */
+/** One text for each limit that the request exceeds; empty: it is accepted. */
 const limitErrors = ({ kind, tables }: ReportQuery, limits: Limits): string[] => {
   const { mostValues, mostMonths, mostCells, refusedDomains, refusedMonths } = limits
   const beyond = (name: string, count: number, most: number | null): string[] =>
@@ -196,7 +196,7 @@ const tableSchema = z.strictObject({
   metrics,
   start_date: monthOrDay,
   end_date: monthOrDay,
-  /** Rows of a domain at most; no table here has as many as anybody asks for. */
+  /** Most rows of a domain. Accepted without effect, because no table here has so many rows. */
   paging: z.strictObject({ limit: z.int().positive() }).optional(),
 })
 
@@ -223,13 +223,13 @@ const shopperSchema = z.strictObject({
   response_format: responseFormat,
 })
 
-/** Without the fields that the interface does not show (4.3). */
+/** The same without fields that the interface does not show (4.3). */
 const shownSchema = reportSchema.omit({ report_name: true, webhook_url: true }).extend({
   delivery_information: reportSchema.shape.delivery_information.omit({ delivery_method_params: true }),
   report_query: z.strictObject({ tables: z.array(tableSchema.omit({ paging: true })).min(1, 'expected at least one table') }),
 })
 
-/** A general batch report request. @param extensions whether fields that the interface does not show are taken */
+/** Checks a general batch report request. @param extensions whether fields that the interface does not show are accepted */
 export const checkReport = (body: unknown, calendar: Calendar, extensions = true): Checked => {
   const parsed = (extensions ? reportSchema : shownSchema).safeParse(body)
   if (!parsed.success) return { ok: false, errors: fieldErrors(parsed.error) }
@@ -256,7 +256,7 @@ export const checkShopper = (body: unknown, calendar: Calendar): Checked => {
   return checkTables('shopper', response_format, [asked], calendar)
 }
 
-/** A table as it was asked for, and the fields that hold it. */
+/** A requested table, and the names of the request's fields, for messages. */
 type Asked = Omit<TableQuery, 'dates'> & Readonly<Record<'from' | 'to' | 'at' | 'filtersAt' | 'placesAt', string>>
 
 const checkTables = (

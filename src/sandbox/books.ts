@@ -1,4 +1,4 @@
-// What happened, for those who want to prove something about a client: requests, messages, and keys that went astray.
+// Records for tests of a client: requests, messages, and keys sent to the wrong place.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Endpoint } from './fault-kinds.ts'
 import type { Settings } from './sandbox-options.ts'
@@ -15,7 +15,7 @@ export interface Incoming {
 
 type RequestRecord = ReturnType<typeof recordOf>
 
-/** @param route null: none is meant @param isOurs whether the service itself listens here: a path that it does not have is still its own */
+/** @param route null: no endpoint has this path @param isOurs whether the service listens at this address, also for paths that it does not have */
 export const recordOf = (
   { apiKey, batchApiKey }: Settings,
   { request, url, caller }: Incoming,
@@ -56,7 +56,7 @@ export interface SentMessage {
   readonly event: 'Monthly' | 'Daily' | 'report' | 'test'
   readonly body: unknown
   readonly at: string
-  /** What the receiver answered; null: nothing within five seconds. */
+  /** HTTP status of the receiver; null: no answer within five seconds. */
   readonly status: number | null
 }
 

@@ -1,5 +1,5 @@
-// Endpoints the interface names without showing them, or leaves out, as public facts describe them.
-// All of them can be switched off together.
+// Endpoints that the interface only names or leaves out, built from public facts about the service.
+// One option switches all of them off.
 import { addWindows } from '../core/window.ts'
 import { checkSubmission } from './batch-endpoints.ts'
 import { addMonths } from './publication-calendar.ts'
@@ -9,7 +9,7 @@ import type { Service } from './service.ts'
 import { granularities, vtables } from './vtables.ts'
 import { countries } from './words.ts'
 
-/** A failed report is made again for free, at most so often. */
+/** Most free retries of a failed report. */
 const maxRetries = 3
 
 const span = ({ calendar }: Service): { start_date: string; end_date: string } => {
@@ -71,7 +71,7 @@ export const retry = (service: Service, exchange: Exchange): Reply => {
 
 const historyPage = 20
 
-/** Newest first, a page at a time; with what was asked for where `history` is `requests`. */
+/** Reports, newest first, in pages; with their requests where the option `history` is `requests`. */
 export const history = (service: Service, { url }: Exchange): Reply => {
   const number = (name: string, fallback: number): number => {
     const text = url.searchParams.get(name) ?? ''

@@ -1,4 +1,4 @@
-// The faults that can be switched on: what each does, where it acts, and the shape they are declared in.
+// The faults that can be switched on: their effect, their place, and the schema of their declaration.
 import { z } from 'zod'
 
 /** Where a fault can act. `submit` is both submissions, `any` every endpoint. */
@@ -23,11 +23,11 @@ const faultPlaces = [
   'webhook-test',
 ] as const
 export type FaultPlace = (typeof faultPlaces)[number]
-/** One endpoint, as requests are counted by. */
+/** An endpoint; requests are counted by it. */
 export type Endpoint = Exclude<FaultPlace, 'any' | 'submit'>
 
 interface KindSpec {
-  /** Where it acts when the declaration does not say. */
+  /** The default place. */
   readonly on: FaultPlace
   readonly does: string
 }
@@ -101,7 +101,7 @@ export const faultKinds = {
 
 export type FaultKind = keyof typeof faultKinds
 
-/** Faults of the exchange itself: they count requests as they arrive. The others count the times their place is reached. */
+/** Faults of the exchange count requests as they arrive. Others count how often their place in the code is reached. */
 export const isExchangeFault = (kind: FaultKind): boolean => faultKinds[kind].on === 'any' || kind === 'country-refused'
 
 const kindNames = Object.keys(faultKinds) as [FaultKind, ...FaultKind[]]
@@ -116,7 +116,7 @@ export const faultSchema = z.strictObject({
   on: z.enum(faultPlaces).optional(),
   /** Only requests about this domain. */
   domain: z.string().optional(),
-  /** Only the n-th request (from 1) of its place, or these. */
+  /** Only the n-th request (from 1) at its place; or a list of such numbers. */
   nth: z.union([z.int().positive(), z.array(z.int().positive())]).optional(),
   /** Each n-th such request. */
   every: z.int().positive().optional(),
@@ -128,7 +128,7 @@ export const faultSchema = z.strictObject({
   retryAfter: z.enum(['none', 'seconds', 'date']).optional(),
   retryAfterSeconds: z.int().nonnegative().optional(),
   mode: z.enum(['length', 'chunked', 'silent']).optional(),
-  /** Bytes of the body sent before it is cut. Default: half of it, of a large one half of its first piece. */
+  /** Bytes of the body sent before it is cut. Default: half of the body; of a large body, half of its first chunk. */
   bytes: z.int().nonnegative().optional(),
   by: z.int().optional(),
   limit: z.int().positive().optional(),

@@ -1,8 +1,8 @@
-// Decides which declared fault acts on a request. Counting is all the memory there is, so a list acts the same in every run.
+// Decides which declared fault acts on a request. Its only state is counters, so a list of faults acts the same in every run.
 import { type Endpoint, type Fault, type FaultKind, faultKinds, isExchangeFault } from './fault-kinds.ts'
 import { combine, hashText, unit } from './hash.ts'
 
-/** `domains`: those the request is about; a fault with a `domain` acts on those alone. */
+/** `domains`: domains of the request; a fault with a `domain` acts only on requests with that domain. */
 type FaultPoint = { readonly endpoint: Endpoint; readonly domains: readonly string[] }
 
 /** The fault of this kind that acts on the request at hand, or null. */
@@ -20,7 +20,7 @@ export const createFaults = (list: readonly Fault[], seed: number) => {
       return isDue(entry, seed)
     })
   return {
-    /** Counts a request. Faults of the exchange are decided now, whatever else happens to it; others when asked for. */
+    /** Counts a request. Faults of the exchange are decided now, other faults when an endpoint asks for them. */
     begin: (point: FaultPoint): TakeFault => {
       const decided = dueNow(point, isExchangeFault)
       return (kind) => {

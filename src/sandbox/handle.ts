@@ -1,5 +1,5 @@
-// One request from socket to books: route, faults, rate limit, key, answer, in the order in which the service would look. The routes, each with the endpoint
-// that answers, and those about webhooks, which public facts describe beyond the interface.
+// Handles one request from the socket to the records: route, faults, rate limit, key, answer, in the service's order. Also the table of routes,
+// with those about webhooks, which are known from public facts, not from the interface.
 import { STATUS_CODES } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
@@ -17,7 +17,7 @@ import { send } from './send.ts'
 import type { Service } from './service.ts'
 
 export interface Listener {
-  /** Whether this one serves downloads, and whether it serves everything else. */
+  /** Whether this server serves downloads; `api`: all other endpoints. */
   readonly downloads: boolean
   readonly api: boolean
 }
@@ -54,7 +54,7 @@ export const handle = async (service: Service, incoming: Incoming, listener: Lis
   else if (result !== 'silence') await reply(result, fault('truncate-body') ?? fault('reset-mid-body'))
 }
 
-/** Without keeping the process alive for it. */
+/** Waits without keeping the process alive. */
 const pause = async (ms: number): Promise<void> => {
   if (ms > 0) await sleep(ms, undefined, { ref: false })
 }
@@ -73,7 +73,7 @@ const answer = async (service: Service, match: Match, exchange: Exchange, linkBa
   return fault('drop-reply') === null ? faultedReply(reply, fault) : 'reset'
 }
 
-/** The rate limit counts requests with a wrong key too. Downloads have neither. */
+/** Refuses by rate limit, then by key; requests with a wrong key count for the rate limit, too. Downloads have neither. */
 const refuse = (service: Service, { route }: Match, { key }: Exchange, family: Family): Reply | null => {
   if (route.key === 'none') return null
   const { requestsPerSecond, retryAfter: form } = service.settings()
@@ -91,7 +91,7 @@ const unknownPath = (url: URL, found: Match | { readonly methods: readonly strin
   return json(405, { message: `Use ${methods.join(' or ')}` }, { allow: methods.join(', ') })
 }
 
-/** Domains the request is about, for faults that ask for one. */
+/** The domains of the request, for faults with a `domain`. */
 const aboutDomains = (service: Service, { route, id }: Match, url: URL, body: unknown): string[] => {
   if (route.endpoint === 'keywords') return [url.searchParams.get('URL') ?? '']
   if (['status', 'retry', 'download'].includes(route.endpoint)) return domainsOf(service.reports.get(id.slice(0, 36)))
@@ -108,7 +108,7 @@ const domainsIn = (value: unknown): string[] => {
 const waitHeader = ({ retryAfter: form, retryAfterSeconds }: Fault): Record<string, string> =>
   retryAfter(form ?? 'none', retryAfterSeconds ?? 1, Date.now())
 
-/** The answer of a fault that keeps the request from taking effect; null: none acts. */
+/** The reply of a fault that prevents the request's effect; null: no such fault acts. */
 const replyBeforeEffect = ({ fault, url }: Exchange, family: Family): Reply | null => {
   const tooMany = fault('status-429')
   if (tooMany !== null) return refusal(family, 429, 429, ['Too many requests'], waitHeader(tooMany))
@@ -132,7 +132,7 @@ const replyBeforeEffect = ({ fault, url }: Exchange, family: Family): Reply | nu
   return null
 }
 
-/** The reply with its body spoiled, where such a fault acts. */
+/** The reply, with a damaged body where such a fault acts. */
 const faultedReply = async (reply: Reply, fault: Exchange['fault']): Promise<Reply> => {
   if (reply.status === 200 && fault('malformed-json') !== null) {
     const text = Buffer.concat(await Array.fromAsync<Buffer>(reply.body)).toString('utf8')
@@ -145,7 +145,7 @@ const faultedReply = async (reply: Reply, fault: Exchange['fault']): Promise<Rep
   return reply
 }
 
-/** Begins like gzip and is not. */
+/** Bytes that begin like gzip but are not. */
 const brokenGzip = Buffer.from('1f8b0800000000000003ffffffffff00112233445566778899', 'hex')
 
 const longestUrl = 255
@@ -156,7 +156,7 @@ const subscription = z.strictObject({ webhook_event_type: event, url: address })
 const removal = z.strictObject({ webhook_event_type: event, subscription_id: z.string().optional() })
 const test = z.strictObject({ webhook_url: address })
 
-/** Answers what is of that form; anything else is refused with what is wrong. */
+/** An endpoint that checks its body; refuses an invalid one with the reason. */
 const withBody =
   <T>(family: Family, schema: z.ZodType<T>, work: (service: Service, asked: T) => Reply | Promise<Reply>): Route['answer'] =>
   (service, { body }) => {
@@ -176,7 +176,7 @@ const unsubscribe = withBody('rest', removal, ({ webhooks }, { webhook_event_typ
     : refusal('rest', 404, 404, ['No such subscription']),
 )
 
-/** 200: the service sent it. 406: it did not. 424: it did, more than five minutes ago. */
+/** Checks a webhook's proof. 200: the service sent it. 406: it did not. 424: it did, more than five minutes ago. */
 const authorize = ({ webhooks }: Service, { proof }: Exchange): Reply => {
   const found = webhooks.prove(proof)
   if (found === 'right') return json(200, { status: 'Ok' })
@@ -198,7 +198,7 @@ interface Route {
   readonly endpoint: Endpoint
   /** Where the key belongs; `none`: nowhere (downloads). */
   readonly key: 'query' | 'header' | 'none'
-  /** Only there with `extensions: true`. */
+  /** The route exists only with `extensions: true`. */
   readonly isExtension: boolean
   answer(service: Service, exchange: Exchange, linkBase: string): Reply | Promise<Reply>
 }
@@ -245,7 +245,7 @@ const patterns = routes.map((entry) => ({
   pattern: new RegExp(`^${entry.path.replace(/\{\w+\}/, '([^/]+)')}$`),
 }))
 
-/** The route of a path; `methods` are those the path has where the method is not one of them. */
+/** The route of a request; `methods`: the path's methods, where the request's method is not one of them. */
 const findRoute = (method: string, path: string, extensions: boolean): Match | { readonly methods: readonly string[] } => {
   const here = patterns.filter(({ entry, pattern }) => (extensions || !entry.isExtension) && pattern.test(path))
   const found = here.find(({ entry }) => entry.method === method)

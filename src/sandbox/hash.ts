@@ -1,4 +1,4 @@
-// Chance without memory: numbers that depend on nothing but what they are asked for, so that data is the same in every process.
+// Pseudo-random numbers without state: they depend only on their arguments, so that data is the same in every process.
 
 /** A 32-bit hash of `text` (FNV-1a, finished with `mix`). */
 export const hashText = (text: string, seed = 0): number => {

@@ -1,5 +1,5 @@
-// Keyword records as JSON text, made from their rank alone, so that any page can be made without the others: clicks fall with the rank, so that every page is in
-// order by itself.
+// Keyword records as JSON text, computed from the rank alone, so that any page can be made without the others. Clicks fall with the rank, so every page is
+// sorted.
 import { combine, hashText, unit } from './hash.ts'
 import { awkwardKeywords, endings, qualities, serpFeatures, things } from './words.ts'
 
@@ -25,7 +25,7 @@ export interface KeywordWorld {
   readonly rows: number
   /** How often the period was restated. */
   readonly generation: number
-  /** Clicks are so many times those of the first method. Default 1. */
+  /** Factor of clicks after a change of method. Default 1. */
   readonly factor?: number
   /** Whether volume and CPC have their final values. */
   readonly settled: boolean
@@ -36,10 +36,10 @@ export type KeywordView = ReturnType<typeof keywordView>
 
 const trafficScale = { All: 1, Organic: 0.8, Paid: 0.2 } as const
 const webScale = { Total: 1, Desktop: 0.42, MobileWeb: 0.58 } as const
-/** A quarter of the keywords is advertised on. */
+/** One keyword in four has paid clicks. */
 const paidShare = 4
 const flatness = 0.85
-/** Of a restated period so many in 100 rows change. */
+/** Percent of rows that change when a period is restated. */
 const restatedPercent = 30
 
 const countryScale = (country: string): number => (country === 'world' ? 1 : 0.02 + 0.3 * unit(hashText(country)) ** 2)
@@ -73,7 +73,7 @@ const contextOf = (query: KeywordQuery, world: KeywordWorld) => {
   }
 }
 
-/** A few rows at the end vanish or appear with each restatement; never none. */
+/** The change of the number of rows by restatements: a few rows at the end vanish or appear each time, always at least one. */
 const rowDrift = (periodHash: number, generation: number): number => {
   if (generation === 0) return 0
   const step = 1 + (combine(periodHash, generation) % 3)
@@ -94,7 +94,7 @@ const clicksAt = (context: Context, rank: number): number => {
   return Math.floor((clicks + Math.floor((above - clicks) * share)) * context.scale)
 }
 
-/** Of the month before any restatement: a few rows more or less must not change every other row's share. */
+/** All clicks of the month before any restatement, so that a few rows more or less do not change the share of every other row. */
 const totalClicks = ({ top, world, scale }: Context): number =>
   Math.max(1, (top * scale * ((world.rows + 1) ** (1 - flatness) - 0.7)) / (1 - flatness))
 
@@ -118,7 +118,7 @@ const recordAt = (context: Context, rank: number): string => {
   return `{${parts.join(',')}}`
 }
 
-/** What belongs to the keyword: the same for every domain of the country and month. */
+/** Fields of the keyword itself: the same for every domain in a country and month. */
 const marketParts = ({ countryHash, monthHash, query, world }: Context, placed: Placed, changed: boolean): string[] => {
   const own = combine(combine(countryHash, placed.pool), placed.isBranded ? hashText(placed.text) : 0)
   const monthly = combine(own, monthHash)
@@ -130,7 +130,7 @@ const marketParts = ({ countryHash, monthHash, query, world }: Context, placed: 
   if (combine(own, 7) % 90 !== 0) parts.push(`"difficulty":${combine(own, 7) % 14 === 0 ? 'null' : combine(own, 8) % 101}`)
   parts.push(`"competition":${competition(own, world.hostile)}`, ...intents(own, placed.isBranded), `"volume":${volume}`)
   parts.push(`"cpc":${plain(cpc / 100, 2)}`)
-  // The interface's declared default of 0 stands for what is left out here.
+  // Leaves fields out now and then; the interface declares a default of 0 for them.
   if (combine(own, 9) % 40 !== 0) parts.push(`"cpc_low_bid":${plain(Math.floor(cpc * 0.6) / 100, 2)}`)
   if (combine(own, 10) % 40 !== 0) parts.push(`"cpc_high_bid":${plain(Math.ceil(cpc * 1.7) / 100, 2)}`)
   return parts
@@ -180,20 +180,20 @@ type BrandedType = 'All' | 'Branded' | 'NonBranded'
 /** The first four ranks and each tenth are searches for the brand. */
 const firstBranded = 4
 const brandedEvery = 10
-/** Within blocks of so many ranks the order differs from month to month; what falls off the last block comes and goes. */
+/** Within blocks of so many ranks the order changes from month to month, so keywords of the last, cut block come and go. */
 const shuffleBlock = 16
 /** One keyword in a block of so many is replaced by each restatement. */
 const restatedBlock = 200
 /** Each 50th keyword ranks with two landing pages. */
 const twoPagesEvery = 50
-/** Domains share a third of their keywords. */
+/** The pool's size as a multiple of a domain's keywords: domains share a third of their keywords. */
 const poolFactor = 3
 const awkwardFrom = 3
 const awkwardEvery = 5
 
 const isBranded = (rank: number): boolean => rank < firstBranded || rank % brandedEvery === 0
 
-/** Ranks of one class that lie below `rows`, in order; null: all of them. */
+/** Ranks below `rows` of one class (branded or not), in order; null: all ranks. */
 const ranksOf = (rows: number, branded: BrandedType): readonly number[] | null =>
   branded === 'All'
     ? null
@@ -211,7 +211,7 @@ const indexInClass = (rank: number): number => {
  */
 type Placed = ReturnType<typeof keywordAt>
 
-/** `domainHash` knows the domain, `periodHash` also country and period; `generation` counts restatements of the period. */
+/** @param domainHash of the domain @param periodHash of domain, country and period @param generation number of restatements of the period */
 const keywordAt = (rank: number, domain: string, domainHash: number, periodHash: number, generation: number) => {
   const second = rank % twoPagesEvery === twoPagesEvery - 1
   const branded = isBranded(rank)
@@ -226,7 +226,7 @@ const keywordAt = (rank: number, domain: string, domainHash: number, periodHash:
   return { text: poolText(pool), isBranded: false, pool, page }
 }
 
-/** Restated or not, the same rank of the same generation gives the same answer. */
+/** Whether the restatement `generation` replaces the keyword at this rank. Deterministic. */
 const isReplaced = (rank: number, periodHash: number, generation: number): boolean => {
   if (isBranded(rank)) return false
   const block = Math.floor(rank / restatedBlock)
@@ -244,7 +244,7 @@ const awkward = (identity: number): string | undefined => {
   return Number.isInteger(place) ? awkwardKeywords[place] : undefined
 }
 
-/** Each number gives another text: 65,536 phrases, then the same with a number behind. */
+/** A different text for each number: 65,536 phrases, then the same phrases with a number appended. */
 const poolText = (pool: number): string => {
   const phrase = Math.imul((pool & 0xffff) + 1, 40503) & 0xffff
   const round = Math.floor(pool / 0x10000)

@@ -1,4 +1,4 @@
-// GET /v4/website-analysis/keywords (interface 2.1, 2.2, 4.1): the strict check of its query, with the in-body code of a refusal, and the faults that lie in its answer.
+// GET /v4/website-analysis/keywords (interface 2.1, 2.2, 4.1): strict check of the query, refusals with the code in the body, and faults of the answer.
 import { z } from 'zod'
 import { addWindows } from '../core/window.ts'
 import type { TakeFault } from './faults.ts'
@@ -26,7 +26,7 @@ export const rowsOf = (service: Service, domain: string): number => {
   return Object.hasOwn(keywordsByDomain, domain) ? (keywordsByDomain[domain] ?? 0) : keywordsPerDomain
 }
 
-/** The query's rows as they are now. */
+/** The present rows of the query. */
 export const viewOf = (service: Service, query: KeywordQuery): KeywordView => {
   const { seed, hostile } = service.settings()
   const months = monthsBetween(query.from, query.to)
@@ -41,7 +41,7 @@ export const viewOf = (service: Service, query: KeywordQuery): KeywordView => {
   })
 }
 
-/** Which rows are sent, and what is said of them. */
+/** The rows to send, and the numbers announced for them. */
 const windowOf = ({ limit: asked, offset }: KeywordRequest, count: number, take: TakeFault) => {
   const clamped = take('clamped-limit')
   const limit = clamped === null ? asked : Math.min(asked, clamped.limit ?? 100)
@@ -85,13 +85,13 @@ const metaOf = ({ query, offset, sort, ascending }: KeywordRequest, limit: numbe
     },
     status: 'Success',
     ...versionOf(service),
-    // An answered request costs one credit; not in the interface, but met at the service (fact 46).
+    // The field is not in the interface, but was seen at the service (fact 46): each answered request costs one credit.
     data_credits_charged: 1,
     last_updated: take('last-updated-drift') === null ? updated : addWindows(updated, 'day', 1),
   }
 }
 
-/** Not in the interface, and not met yet: a service may say by which version of its data it answers. */
+/** The version of the service's data in an answer: neither in the interface nor seen yet, but possible. */
 export const versionOf = (service: Service): object => {
   const { dataVersion } = service.settings()
   return dataVersion === null ? {} : { data_version: dataVersion }
@@ -105,14 +105,14 @@ interface Refusal {
   readonly message: string
 }
 
-/** Those of the interface (4.1). */
+/** Parameters of the interface (4.1). */
 const shown = 'api_key URL start_date end_date country traffic_source web_source branded_type limit offset'.split(' ')
 const extra = ['sort', 'asc', 'format']
 /** Most months one query may span. */
 const mostMonths = 3
 const defaultLimit = 100
 
-/** Omitted dates mean the newest month. Without extensions the parameters and limits that the interface does not show are not there either. */
+/** Missing dates mean the newest month. Without extensions, parameters and limits that the interface does not show do not exist. */
 export const checkKeywords = (
   query: URLSearchParams,
   calendar: Calendar,
@@ -163,7 +163,7 @@ const filtersSchema = (maxLimit: number) =>
       .default(null),
   })
 
-/** Other cases and underscores are understood; the echo has the service's spelling. */
+/** Ignores case and underscores; the echo has the service's spelling. */
 const spelled = <T extends string>(allowed: readonly T[]) =>
   z
     .string()

@@ -1,13 +1,13 @@
-// When months appear, settle and are restated, in the service's own time (EST, without daylight saving).
+// When months are published, become final and are restated, in the service's time (EST, without daylight saving).
 import { addWindows, dateIn } from '../core/window.ts'
 
 /** EST all year. */
 const serviceZone = '-05:00'
-/** Day of the following month on which a month appears, and on which volume and CPC settle. */
+/** Days of the following month on which a month is published, and on which volume and CPC become final. */
 const appearsOn = 10
 const settlesOn = 14
 
-/** Restatements so far, by month, and by month and domain where a single domain was revised; a snapshot never changes. */
+/** The number of restatements by month, or by month and domain where one domain was revised. Immutable. */
 export type Generations = ReadonlyMap<string, number>
 
 const placeOf = (month: string, domain: string): string => `${month} ${domain}`
@@ -16,7 +16,7 @@ const placeOf = (month: string, domain: string): string => `${month} ${domain}`
 export const generationOf = (generations: Generations, month: string, domain: string): number =>
   (generations.get(month) ?? 0) + (generations.get(placeOf(month, domain)) ?? 0)
 
-/** Methods that were changed: from the month on values are so many times those before. A snapshot never changes. */
+/** Changes of method: from the month on, values are multiplied by the factor. Immutable. */
 export type Methods = readonly { readonly from: string; readonly factor: number }[]
 
 export const factorOf = (methods: Methods, month: string): number =>
@@ -32,7 +32,7 @@ export const monthsBetween = (from: string, to: string): string[] => {
   return months
 }
 
-/** @param lateDays by which the newest month appears late, as of now */
+/** @param lateDays delay of the newest month in days, read at each call */
 export const createCalendar = (now: () => number, historyMonths: () => number, lateDays: () => number = () => 0) => {
   let generations: Generations = new Map()
   let methods: Methods = []
@@ -53,7 +53,7 @@ export const createCalendar = (now: () => number, historyMonths: () => number, l
     const restated = [restatedOn.get(month), restatedOn.get(placeOf(month, domain))].flatMap((date) => date ?? [])
     return [published, ...restated].sort().at(-1) ?? published
   }
-  // A second change on the same day must still be visible in a date.
+  // A second change on the same day moves the date to the next day, so that it is visible.
   const touch = (place: string, before: string): void => {
     restatedOn.set(place, today() > before ? today() : addWindows(before, 'day', 1))
   }
@@ -66,13 +66,13 @@ export const createCalendar = (now: () => number, historyMonths: () => number, l
     lastUpdated,
     generations: () => generations,
     methods: () => methods,
-    /** @param domain of this domain alone; left out: of every domain. */
+    /** @param domain only this domain; default: every domain */
     restate: (month: string, domain?: string): void => {
       const place = domain === undefined ? month : placeOf(month, domain)
       touch(place, updatedOn(month, domain ?? ''))
       generations = new Map(generations).set(place, (generations.get(place) ?? 0) + 1)
     },
-    /** Visits and clicks of the month and later ones are by another method: so much more, as a fraction. */
+    /** Changes the method for the month and later ones: visits and clicks grow by `change`, a fraction. */
     changeMethod: (from: string, change: number): void => {
       for (const month of monthsBetween(from, latestMonth())) touch(month, updatedOn(month, ''))
       methods = [...methods, { from, factor: 1 + change }]

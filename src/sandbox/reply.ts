@@ -1,4 +1,4 @@
-// One request as the endpoints see it, and its answer before it is sent, in the shapes the service uses.
+// A request as the endpoints see it, and replies in the shapes of the service.
 import type { KeyFlag } from './books.ts'
 import type { TakeFault } from './faults.ts'
 
@@ -12,7 +12,7 @@ export interface Exchange {
   readonly acceptsGzip: boolean
   readonly key: KeyFlag
   readonly caller: string | null
-  /** Header X-sw-authorization; empty: it has none. */
+  /** Header X-sw-authorization; empty: the request has none. */
   readonly proof: string
   readonly fault: TakeFault
 }
@@ -63,7 +63,7 @@ export const refusal = (
 export const keyRefused = (family: Family): Reply =>
   family === 'rest' ? plainText(401, 'invalid API key') : json(401, { errors: ['Invalid API key or inactive account'] })
 
-/** The other meaning of 401. */
+/** The other meaning of 401: no data. */
 export const dataNotFound = (): Reply => refusal('rest', 401, 401, ['Data not found'])
 
 export const quotaExhausted = (family: Family): Reply =>
@@ -73,7 +73,7 @@ export const quotaExhausted = (family: Family): Reply =>
 export const retryAfter = (form: 'none' | 'seconds' | 'date', seconds: number, nowMs: number): Record<string, string> => {
   const whole = Math.max(0, Math.ceil(seconds))
   if (form === 'none') return {}
-  // A date has whole seconds: rounded up, so that it never lies before the wait is over.
+  // A date has whole seconds; rounded up, so that it is never before the end of the wait.
   const date = new Date(Math.ceil((nowMs + whole * 1000) / 1000) * 1000).toUTCString()
   return { 'retry-after': form === 'seconds' ? String(whole) : date }
 }

@@ -1,5 +1,5 @@
-// The reports that were bought: their states, what they cost, their links, and how many data points each is said to have: the interface does not say what
-// is counted, so each reading can be asked for.
+// The bought reports: states, costs, links, and the announced number of data points: the interface does not say what is counted, so an option
+// chooses the reading.
 import { createHmac, randomBytes, randomUUID } from 'node:crypto'
 import type { KeyFlag } from './books.ts'
 import type { Fault } from './fault-kinds.ts'
@@ -31,14 +31,14 @@ export type ReportStore = ReturnType<typeof createReports>
 
 const linkPath = /^\/downloads\/([0-9a-f-]{36})\.(?:csv|json)(?:\.gz)?$/
 
-/** @param elapsedMs a clock that never goes back. @param durationMs how long a report takes, as of now. */
+/** @param elapsedMs a monotonic clock @param durationMs how long a report takes, read whenever a state is computed */
 export const createReports = (elapsedMs: () => number, durationMs: () => number) => {
   const reports = new Map<string, Report>()
   const secret = randomBytes(16)
   const sign = (text: string): string => createHmac('sha256', secret).update(text).digest('hex')
   const phase = (report: Report): Phase => phaseOf(report, elapsedMs() - report.startedMs, durationMs())
 
-  /** What `data_points_count` says of it. */
+  /** The report's `data_points_count`. */
   const points = (report: Report, counted: DataPoints): number => {
     const known = report.points.get(counted) ?? countPoints(report, rowsOf(report), counted)
     report.points.set(counted, known)
@@ -88,7 +88,7 @@ export const createReports = (elapsedMs: () => number, durationMs: () => number)
       const signed = `${report.id}.${report.links}.${expiresMs}`
       return `/downloads/${report.id}.${report.query.format}?link=${report.links}&expires=${expiresMs}&signature=${sign(signed)}`
     },
-    /** The report a link leads to and the link's number; or the HTTP status it is refused with. */
+    /** The report and number of a link; or the HTTP status that refuses it. */
     follow: (path: string, query: URLSearchParams, nowMs: number) => {
       const report = reports.get(linkPath.exec(path)?.[1] ?? '')
       const [link, expires] = [Number(query.get('link')), Number(query.get('expires'))]
@@ -106,14 +106,14 @@ const phaseOf = ({ fate }: Report, elapsedMs: number, durationMs: number): Phase
   return fate === 'completes' ? 'done' : fate === 'fails' ? 'internal_error' : 'bad_request'
 }
 
-/** Charged on entry to processing, given back where nothing came of it. */
+/** Credits are charged when processing begins, and refunded where the report fails or is empty. */
 const chargeOf = (report: Report, now: Phase): number | null => {
   if (now === 'pending') return null
   if (now === 'internal_error' || now === 'bad_request') return 0
   return now === 'done' && rowsOf(report) === 0 ? 0 : report.submission.estimatedQuota
 }
 
-/** Counted once: a large report has millions. */
+/** Data rows of the report; counted once, because a large report has millions. */
 const rowsOf = (report: Report): number => {
   report.rows ??= report.content.has('empty-report') ? 0 : countRows(report.query, report.world)
   return report.rows
@@ -126,28 +126,28 @@ const newReport = ({ body, key, caller, nowMs, ...asked }: NewReport, startedMs:
     ...{ ...asked, id, startedMs, links: 0 },
     submission: {
       ...{ id, kind: query.kind, body, key, caller, at: new Date(nowMs).toISOString(), estimatedQuota: priceOf(query) },
-      /** What was sold, whatever the form of the body: of each table its domains x places (countries or categories) x dates. */
+      /** The sold tables, independent of the form of the body: each with domains x places (countries or categories) x dates. */
       asked: query.tables,
-      /** What it cost: null before it was charged, 0 after a refund. */
+      /** The cost: null before the charge, 0 after a refund. */
       chargedQuota: null as number | null,
-      /** The word the next status would say, as of now. */
+      /** The status word that a request would get now. */
       status: 'pending',
       statusRequests: 0,
-      /** Downloads that were sent whole. */
+      /** Number of complete downloads. */
       downloads: 0,
-      /** Free retries asked for. */
+      /** Number of free retries. */
       retries: 0,
     },
     /** Data rows, counted when first needed. */
     rows: null as number | null,
-    /** Data points by what is counted, likewise. */
+    /** Data points by reading, computed when first needed. */
     points: new Map<DataPoints, number>(),
     /** Links up to this one are refused, with this HTTP status. */
     ...{ expiredThrough: 0, expiredStatus: 403 },
   }
 }
 
-/** The fault that decides how a report ends, as its fate. */
+/** The fate of a report from the faults that act on it. */
 export const fateOf = (failed: Fault | null, rejected: Fault | null, stuck: Fault | null): Fate =>
   stuck !== null ? 'stuck' : rejected !== null ? 'rejected' : failed !== null ? 'fails' : 'completes'
 
@@ -162,7 +162,7 @@ const countPoints = (report: Counted, rows: number, counted: DataPoints): number
   return counted === 'cells' ? entries * metrics.length : filledCells(report)
 }
 
-/** The row that the count has twice although it is one, or never although it is there; null: none. */
+/** The row that the data points count twice although it exists once, or never although it exists; null: no such fault. */
 const timesOf = ({ content }: Counted, times: 'twice' | 'never'): number | null => {
   const fault = times === 'never' ? content.get('extra-row') : content.get('duplicate-rows')
   return fault === undefined || (times === 'twice' && fault.counted !== true) ? null : (fault.row ?? 1)

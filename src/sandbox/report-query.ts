@@ -1,4 +1,4 @@
-// What a checked submission asks for, in one shape for both kinds of report.
+// The content of a checked submission, in one shape for both kinds of report.
 import { addWindows, alignDown } from '../core/window.ts'
 import type { Generations, Methods } from './publication-calendar.ts'
 import type { Granularity } from './vtables.ts'
@@ -22,21 +22,21 @@ export interface ReportQuery {
   readonly tables: readonly TableQuery[]
 }
 
-/** What decides a report's values; fixed when it is submitted, so that a later restatement does not change it. */
+/** Everything that decides a report's values; fixed at the submission, so that a later restatement does not change them. */
 export interface ReportWorld {
   readonly seed: number
   readonly generations: Generations
-  /** Default: none was changed. */
+  /** Default: no change of method. */
   readonly methods?: Methods
   readonly reportRows: number | null
   readonly hostile: boolean
-  /** A third of the rows alone. */
+  /** Only a third of the rows exists. */
   readonly sparse: boolean
-  /** Domains the service knows nothing of. */
+  /** Domains without data. */
   readonly unknown: ReadonlySet<string>
 }
 
-/** First days of the periods between two days, both inclusive; a week belongs where its Monday lies. */
+/** First days of the periods between two days, both inclusive; a week belongs to the span that contains its Monday. */
 export const periodsBetween = (from: string, to: string, granularity: Granularity): string[] => {
   const dates: string[] = []
   const size = granularity === 'daily' ? 'day' : granularity === 'weekly' ? 'week' : 'month'

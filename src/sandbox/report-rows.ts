@@ -1,15 +1,15 @@
-// The rows of a report, one after the other: the cross product of what was asked, less what the service has no data for.
+// Generates the rows of a report: the cross product of the request, without rows for which the service has no data.
 import { factorOf, generationOf } from './publication-calendar.ts'
 import { combine, hashText, unit } from './hash.ts'
 import type { ReportQuery, ReportWorld, TableQuery } from './report-query.ts'
 import { dimensionSize, dimensionValue, type MetricSpec, vtableOf } from './vtables.ts'
 
-/** Text by column; null where there is no value. */
+/** Texts in the order of the columns; null: no value. */
 export type ReportRow = readonly (string | null)[]
 
 const unique = (names: readonly string[]): string[] => [...new Set(names)]
 
-/** Columns of the file; tables asked for together share one file. */
+/** Columns of the file; tables requested together share one file. */
 export const shapeOf = ({ kind, tables }: ReportQuery) => ({
   keys: [
     'domain',
@@ -20,7 +20,7 @@ export const shapeOf = ({ kind, tables }: ReportQuery) => ({
   metrics: unique(tables.flatMap(({ metrics }) => metrics)),
 })
 
-/** Every row in the order of `shapeOf`; as many as were set, where a number was. The same query and world give the same rows. */
+/** Every row, with columns as in `shapeOf`; exactly `reportRows` rows where that is set. The same query and world give the same rows. */
 export function* reportRows(query: ReportQuery, world: ReportWorld): Generator<ReportRow> {
   const shape = shapeOf(query)
   let left = world.reportRows ?? Number.POSITIVE_INFINITY
@@ -52,7 +52,7 @@ export const countRows = (query: ReportQuery, world: ReportWorld): number => {
 
 const monthShares = { daily: 1 / 30, weekly: 7 / 30, monthly: 1 } as const
 
-/** Where more rows are wanted than were asked for: of further values of the table's dimension where these are free, else of further domains. */
+/** Cells of a table. If `reportRows` needs more: further values of the table's dimension where these are free, else further domains. */
 function* cellsOf(table: TableQuery, { reportRows: wanted }: ReportWorld): Generator<Cell> {
   const { dates, domains, places, includeSubdomains, granularity } = table
   const dimension = vtableOf(table)?.dimension ?? null
@@ -75,7 +75,7 @@ interface Cell {
   /** Index of the table's dimension value; 0 where there is none. */
   readonly part: number
   readonly includeSubdomains: boolean
-  /** What a period of this length has of a month. */
+  /** The period's length as a share of a month. */
   readonly monthShare: number
 }
 
@@ -86,7 +86,7 @@ const generationAt = ({ generations }: ReportWorld, { date, domain }: Cell): num
 const hashOf = ({ domain, place, date, part }: Cell, world: ReportWorld): number =>
   combine(hashText(`${domain}|${place}|${date}`, world.seed), part)
 
-/** Some rows are not there; a restatement takes a few away and brings a few. */
+/** Whether the row exists: some are missing, and a restatement removes a few and adds a few. */
 const isPresent = (cell: Cell, world: ReportWorld): boolean => {
   if (world.unknown.has(cell.domain)) return false
   const hash = hashOf(cell, world)
@@ -131,14 +131,14 @@ const trafficOf = (cell: Cell, world: ReportWorld) => {
   return { desktop: visits * desktop, mobile: visits * (1 - desktop), hash }
 }
 
-/** Of `parts` values of a table, the part of the visits that one has; null: of so many that all of them add up to no more than 1. */
+/** The share of visits of one of `parts` values of a table's dimension; null: no fixed number, shares add up to at most 1. */
 const shareOf = ({ desktop, mobile, hash }: Traffic, cell: Cell, parts: number | null, world: ReportWorld): number => {
   if (parts === null) return (0.5 + 0.5 * unit(combine(hash, 4))) / ((cell.part + 1) * (cell.part + 2))
   const all = Array.from({ length: parts }, (_, part) => trafficOf({ ...cell, part }, world))
   return (desktop + mobile) / all.reduce((total, one) => total + one.desktop + one.mobile, 0)
 }
 
-/** Two decimals as the service's counts have them, four for rates. */
+/** Two decimals for counts, as at the service, four for rates. */
 const decimals = (value: number, digits: number): string => String(Number(value.toFixed(digits)))
 
 /** The metric's text in a row, or null where there is no value. All values of a row agree with each other. */
@@ -153,7 +153,7 @@ const metricValue = (
   const chance = combine(hash, 7)
   if (kind === 'visits') return hostile ? hostileVisits(desktop + mobile, chance) : decimals(desktop + mobile, 2)
   if (kind === 'desktop') return decimals(desktop, 2)
-  // Small sites are not seen on every device.
+  // Some sites have no value for a device.
   if (kind === 'mobile') return chance % 25 === 0 ? null : decimals(mobile, 2)
   if (kind === 'desktop-unique') return decimals(desktop * 0.61, 0)
   if (kind === 'mobile-unique') return chance % 25 === 0 ? null : decimals(mobile * 0.68, 0)

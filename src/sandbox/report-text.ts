@@ -21,7 +21,7 @@ interface ReportText {
 const chunkLength = 128 * 1024
 const noData = 'No data returned'
 
-/** The whole report, chunk by chunk; the next chunk is made when it is asked for. */
+/** The whole report as chunks, each made on demand. */
 export function* reportText(report: ReportText): Generator<Buffer> {
   const cut = report.faults.get('cut-line-end')
   if (cut === undefined) return yield* wholeText(report)

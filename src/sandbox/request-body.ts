@@ -1,7 +1,7 @@
 // A request's body as JSON, up to a limit.
 import type { IncomingMessage } from 'node:http'
 
-/** A million domains fit. */
+/** Enough for a million domains. */
 const maxBytes = 64 * 1024 * 1024
 
 /** The parsed body; undefined where it is empty or not JSON. */
@@ -22,7 +22,7 @@ export const readJson = async (request: IncomingMessage): Promise<unknown> => {
   }
 }
 
-/** A key that objects keyed by names would drop without a word. Throws. */
+/** Reviver that throws for `__proto__`, a key that objects would silently drop. */
 export const withoutPrototype = (key: string, value: unknown): unknown => {
   if (key === '__proto__') throw new Error("unknown key '__proto__'")
   return value

@@ -1,4 +1,4 @@
-// Everything that can be set about the sandbox, its default, and the check of what comes from outside.
+// The options of the sandbox with their defaults, and the check of options from outside.
 import { docPage } from '../core/shipped.ts'
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
@@ -16,7 +16,7 @@ const csvSchema = z.strictObject({
   bom: off,
   crlf: off,
   shuffleColumns: off,
-  /** A column not asked for, `source_version`. */
+  /** Adds a column that was not requested, `source_version`. */
   extraColumn: off,
   /** Months as `2026-01-01` (date) or `2026-01` (month). */
   months: z.enum(['date', 'month']).default('date'),
@@ -77,7 +77,7 @@ export const optionsSchema = z.strictObject({
 export type SandboxOptions = Readonly<z.input<typeof optionsSchema>>
 export type Settings = Readonly<z.output<typeof optionsSchema>>
 
-/** Limits of our own do not hold where the sandbox is exactly the interface, unless they are set. */
+/** Without extensions the sandbox is exactly the interface: limits beyond it apply only if they are set. */
 const unlimited = { maxLimit: Number.MAX_SAFE_INTEGER, requestsPerSecond: null, openReports: Number.MAX_SAFE_INTEGER }
 
 /** Throws CONFIGURATION naming every wrong option. */
@@ -88,7 +88,7 @@ export const settle = (given: object): Settings => {
   throw settingError(`Sandbox options: ${problems(checked.error)}. See ${docPage('sandbox-reference.md')}.`)
 }
 
-/** `patch` over what was given before; the quirks of csv one by one. */
+/** Merges `patch` into the former options; options of `csv` one by one. */
 export const patched = (given: object, patch: object): object => {
   const csvOf = (options: object): object => ('csv' in options && typeof options.csv === 'object' ? { ...options.csv } : {})
   return { ...given, ...patch, csv: { ...csvOf(given), ...csvOf(patch) } }
@@ -97,7 +97,7 @@ export const patched = (given: object, patch: object): object => {
 export const problems = (error: z.ZodError): string =>
   error.issues.map(({ path, message }) => `${path.join('.') || 'the body'}: ${message}`).join('; ')
 
-/** What a person types often: options of the command `sandbox` by name, and ours; `--options` takes the rest. */
+/** Options of the command `sandbox` and the sandbox's own names for them; all others go through `--options`. */
 const typed = {
   port: 'port',
   key: 'apiKey',
@@ -121,7 +121,7 @@ export const sandboxOptionsFrom = (options: Readonly<Record<string, unknown>>): 
   return { ...Object.fromEntries(given), ...jsonOptions(options['options']), port: Number(options['port'] ?? 8080) }
 }
 
-/** What --options holds. Throws USAGE. */
+/** Parses the JSON of --options. Throws USAGE. */
 export const jsonOptions = (given: unknown): object => {
   if (given === undefined) return {}
   const text = String(given)

@@ -1,5 +1,5 @@
 // Starts and stops the sandbox: the service of the interface on 127.0.0.1, with synthetic data and switchable faults. Its own endpoints under /_sandbox/ need
-// no key: it listens on this machine alone.
+// no key, because it listens only on this machine.
 import { docPage } from '../core/shipped.ts'
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { z } from 'zod'
@@ -44,18 +44,18 @@ export const startSandbox = async (options: SandboxOptions = {}) => {
     url,
     port: mainPort,
     apiKey: service.settings().apiKey,
-    /** Where download links lead: another port with `downloadHost`, else the same address. */
+    /** Base URL of download links: another port with `downloadHost`, else the same address. */
     downloadUrl: linkBase,
     /** A copy of what happened so far. */
     books: service.books,
-    /** Changes options while it runs; new faults begin to count anew. Throws CONFIGURATION. */
+    /** Changes options of the running sandbox; counters of new faults start at 0. Throws CONFIGURATION. */
     configure: (patch: SandboxOptions) => service.configure(patch),
-    /** Changes the month's values once more, as the service does when it corrects itself. */
+    /** Restates the month, as the service does to correct its data. */
     restate: service.calendar.restate,
     changeMethod: service.calendar.changeMethod,
-    /** What is known beyond what was asked: for those who prove something about a client. */
+    /** The correct data behind the answers, for tests of a client. */
     truth: truthOf(service),
-    /** Ends every connection at once. Safe to call twice. */
+    /** Closes all connections at once. Idempotent. */
     close: async (): Promise<void> => {
       service.webhooks.close()
       await Promise.all(servers.map(closeServer))
@@ -63,12 +63,12 @@ export const startSandbox = async (options: SandboxOptions = {}) => {
   }
 }
 
-/** What its command tells machines once it listens. */
+/** The JSON event of the command once the sandbox listens. */
 export const listeningEvent = ({ url, apiKey }: { readonly url: string; readonly apiKey: string }) => ({
   ...{ event: 'listening', url, api_key: apiKey },
 })
 
-/** How to use it, line by line. */
+/** Instructions for people, as lines. */
 export const usageOf = ({ url, apiKey, downloadUrl }: Sandbox): readonly string[] => [
   `The service, with synthetic data, at ${url} (this machine only). Key: ${apiKey}`,
   ...(downloadUrl === url ? [] : [`Downloads at ${downloadUrl}`]),
@@ -93,7 +93,7 @@ const listen = (service: Service, listener: Listener, linkBase: () => string): R
   }
   return (request, response) => {
     respond(request, response).catch((error: unknown) => {
-      // A client that goes away is no event; anything else is a defect and must not look like an answer.
+      // A client that disconnects is no error; any other error is a defect and must not look like an answer of the service.
       if (response.headersSent || response.destroyed) response.destroy()
       else
         send(response, json(500, { errors: [`The sandbox failed: ${messageOf(error)}`] }), null).catch(() => response.destroy())
@@ -132,10 +132,10 @@ export const closeServer = (server: Server): Promise<void> =>
 export type SoldRow = Readonly<Record<string, string | null>>
 
 const truthOf = (service: Service) => ({
-  /** Rows a report of this one table would hold if it were bought now. */
+  /** The rows that a report of this table would have if it were bought now. */
   report: (table: TableQuery): readonly SoldRow[] =>
     rows({ kind: table.vtable === null ? 'shopper' : 'report', format: 'csv', tables: [table] }, worldOf(service)),
-  /** Rows of a report that was bought, with the values it was made of; null: no such report. Faults of its content are left out. */
+  /** The rows of a bought report, without faults of its content; null: no such report. */
   sold: (reportId: string): readonly SoldRow[] | null => {
     const report = service.reports.get(reportId)
     if (report === null) return null

@@ -1,4 +1,4 @@
-// Puts a reply on the wire, whole or the way a fault wants it. A large body is made as the client takes it.
+// Sends a reply, whole or cut by a fault. A large body is generated as fast as the client reads it.
 import type { ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,10 +7,10 @@ import type { Reply } from './reply.ts'
 
 /** Bodies up to here carry a Content-Length; larger ones are chunked. */
 const measuredBytes = 4 * 1024 * 1024
-/** What the other side may need to read what was written before a reset throws it away. */
+/** Time for the client to read the written bytes, which a reset would discard. */
 const beforeResetMs = 30
 
-/** Resolves when all that will be sent is sent; throws where the client goes away before. @param cut a `truncate-body` or `reset-mid-body` fault, or null */
+/** Resolves when the reply, cut or whole, is sent; throws where the client disconnects first. @param cut a `truncate-body` or `reset-mid-body` fault, or null */
 export const send = async (response: ServerResponse, reply: Reply, cut: Fault | null): Promise<void> => {
   const start = await readStart(reply.body)
   const headers: Record<string, string | number> = { ...reply.headers }
@@ -21,7 +21,7 @@ export const send = async (response: ServerResponse, reply: Reply, cut: Fault | 
   reply.onSent?.()
 }
 
-/** `rest`: what follows; null where `bytes` is all. */
+/** Reads the beginning of a body. `rest`: the following chunks; null: `bytes` is the whole body. */
 const readStart = async (body: Reply['body']) => {
   const iterator = Symbol.asyncIterator in body ? body[Symbol.asyncIterator]() : body[Symbol.iterator]()
   const chunks: Buffer[] = []

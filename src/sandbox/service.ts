@@ -1,4 +1,4 @@
-// The sandbox's whole state in one place, and what every endpoint needs of it; and the messages it sends by itself.
+// The sandbox's whole state, with what every endpoint needs of it; and the webhooks that it sends.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { type EtlError, settingError } from '../core/errors.ts'
 import { addWindows } from '../core/window.ts'
@@ -42,7 +42,7 @@ export const createService = (options: object) => {
     bookkeeper,
     webhooks,
     bucket: createRateBucket(elapsedMs),
-    /** Credits left, unfinished reports taken off; null: unlimited. */
+    /** Credits left, without those reserved for unfinished reports; null: unlimited. */
     remaining: () => {
       const { charged, reserved } = reports.credits()
       return settings.quota === null ? null : settings.quota - hits - charged - reserved
@@ -50,7 +50,7 @@ export const createService = (options: object) => {
     chargeHit: (): void => {
       hits += 1
     },
-    /** `messages`: to webhooks, oldest first; `quotaUsed`: credits spent, refunds taken off; `faultsActed`: how often each declared fault has, in the order of the list. */
+    /** `messages`: webhooks sent, oldest first; `quotaUsed`: credits spent, minus refunds; `faultsActed`: how often each declared fault acted, in order. */
     books: () => {
       const submissions = reports.list().map(({ submission }) => ({ ...submission }))
       const quotaUsed = hits + reports.credits().charged
@@ -79,19 +79,19 @@ export const createService = (options: object) => {
 const fixed = (): EtlError =>
   settingError('Sandbox options: port and downloadHost are fixed once it listens; start another sandbox.')
 
-/** A date alone is its first moment in the service's time. */
+/** The present time; an option that is only a date means midnight in the service's time zone. */
 const momentOf = (now: Settings['now']): number => {
   if (now === null) return Date.now()
   if (typeof now === 'function') return now()
   return Date.parse(now.length === 10 ? `${now}T00:00:00-05:00` : now)
 }
 
-/** @param nowMs a clock that never goes back. */
+/** @param nowMs a monotonic clock */
 export const createRateBucket = (nowMs: () => number) => {
   let tokens = Number.POSITIVE_INFINITY
   let filledAt = nowMs()
   return {
-    /** Takes a token; otherwise the seconds until there is one. */
+    /** Takes a token; else returns the seconds until the next one. */
     take: (perSecond: number | null) => {
       if (perSecond === null) return { ok: true } as const
       const now = nowMs()
@@ -117,15 +117,15 @@ interface WebhookWorld {
 const proofMs = 5 * 60_000
 const sendMs = 5_000
 const lookEveryMs = 100
-/** Days after which a day's data are out. */
+/** So many days later a day's data are published. */
 const dayLag = 3
 
-/** Each message bears a proof of its own. */
+/** Sends webhooks, each with its own proof of the sender. */
 const createSender = ({ calendar, elapsedMs }: WebhookWorld) => {
   const proofs = new Map<string, number>()
   let sent: SentMessage[] = []
   return {
-    /** The status the receiver answered; null: none. */
+    /** Resolves to the receiver's HTTP status; null: no answer. */
     send: async (event: SentMessage['event'], url: string, body: unknown) => {
       const proof = randomBytes(24).toString('hex')
       proofs.set(proof, elapsedMs())
@@ -144,7 +144,7 @@ const createSender = ({ calendar, elapsedMs }: WebhookWorld) => {
       sent.push({ event, body, at: new Date(calendar.nowMs()).toISOString(), status })
       return status
     },
-    /** What the service says of a proof: its own, too old, or none of its own. */
+    /** Checks a proof: right, expired, or wrong (the service did not send it). */
     prove: (proof: string) => {
       const at = proofs.get(proof)
       if (at === undefined) return 'wrong'
@@ -157,7 +157,7 @@ const createSender = ({ calendar, elapsedMs }: WebhookWorld) => {
   }
 }
 
-/** Reports whose state somebody is told of. `look` tells of each change since the last one. */
+/** Reports with a webhook. `look` sends a message for each change of state since the last call. */
 const createFollower = ({ settings, phaseOf }: WebhookWorld, { send }: ReturnType<typeof createSender>) => {
   const followed = new Map<string, { readonly url: string; told: Phase }>()
   return {
@@ -177,7 +177,7 @@ const createFollower = ({ settings, phaseOf }: WebhookWorld, { send }: ReturnTyp
 
 const createWebhooks = (world: WebhookWorld) => {
   const { calendar, settings } = world
-  // `told`: the date the subscriber heard of last, or knew when it subscribed.
+  // `told`: the last date sent to the subscriber; at first the newest date when it subscribed.
   const subscriptions = new Map<EventType, { readonly id: string; readonly url: string; told: string }>()
   const sender = createSender(world)
   const reports = createFollower(world, sender)
@@ -196,18 +196,18 @@ const createWebhooks = (world: WebhookWorld) => {
     await sender.send(event, subscription.url, body)
     return true
   }
-  /** Sends what has been released since the last look. */
+  /** Sends messages about releases and reports since the last call. */
   const look = (): void => {
     for (const [event, { told }] of subscriptions) if (newest(event) > told) void release(event)
     reports.look()
   }
-  /** Nothing looks as long as there is no subscriber. */
+  /** Starts the timer, which runs only once there is a subscriber. */
   const begin = (): void => {
     timer ??= setInterval(look, lookEveryMs).unref()
   }
 
   return {
-    /** One subscription an event type: another one takes its place. The id. */
+    /** Returns the subscription's id. Each event type has one subscription; a new one replaces it. */
     subscribe: (event: EventType, url: string): string => {
       const subscription = { id: randomUUID(), url, told: newest(event) }
       subscriptions.set(event, subscription)
@@ -228,7 +228,7 @@ const createWebhooks = (world: WebhookWorld) => {
       reports.add(id, url)
       begin()
     },
-    /** Sends the test message; null: it was taken, else why not. */
+    /** Sends the test message. Resolves to null: accepted; else to the reason why not. */
     test: async (url: string): Promise<string | null> => {
       const body = { event_type: 'test_webhook_endpoint', payload: 'Webhook was triggered successfully.' }
       const status = await sender.send('test', url, body)
@@ -244,7 +244,7 @@ const createWebhooks = (world: WebhookWorld) => {
   }
 }
 
-/** Both forms that were seen. */
+/** The body of a release message, in either form seen at the service. */
 const releaseBody = (id: string, event: EventType, date: string, form: Settings['webhookDates'], nowMs: number): unknown => {
   const [year, month, day] = date.split('-')
   const seconds = Math.floor(nowMs / 1000)

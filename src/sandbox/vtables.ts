@@ -16,7 +16,7 @@ type TrafficKind =
   | 'ratio'
 type SalesKind = 'views' | 'units' | 'revenue' | 'conversion'
 
-/** How a value is made: visits to the domain times a share, or a number of its own kind. */
+/** `kind`: how values are computed: from visits to the domain, or as sales figures. */
 export interface MetricSpec {
   readonly name: string
   readonly kind: TrafficKind | SalesKind
@@ -25,7 +25,7 @@ export interface MetricSpec {
 
 interface Vtable {
   readonly name: string
-  /** Splits each domain, country and date further: the column and its values; null values: a free text, as many as wanted. */
+  /** Splits each domain, country and date further. `values` null: free text, any number of values. */
   readonly dimension: { readonly column: string; readonly about: string; readonly values: readonly string[] | null } | null
   readonly metrics: readonly MetricSpec[]
 }
@@ -72,7 +72,7 @@ const list: readonly Vtable[] = [
 
 export const vtables: ReadonlyMap<string, Vtable> = new Map(list.map((table) => [table.name, table]))
 
-/** Of the shopper report, whose places are categories. */
+/** The table of the shopper report, whose places are categories. */
 const shopper: Vtable = {
   name: 'shopper',
   dimension: null,
@@ -88,7 +88,7 @@ const shopper: Vtable = {
 export const vtableOf = ({ vtable }: { readonly vtable: string | null }): Vtable | undefined =>
   vtable === null ? shopper : vtables.get(vtable)
 
-/** Referrers of a domain where no option asks for more. */
+/** Referrers of a domain unless an option sets more rows. */
 const referrersPerDomain = 50
 
 /** The value of the table's dimension at `index`; null where the table has none. */

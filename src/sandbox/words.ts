@@ -1,4 +1,4 @@
-// What synthetic keywords, countries and channels are made of.
+// Word lists for synthetic keywords, countries and channels.
 
 export const qualities = [
   'best', 'cheap', 'new', 'used', 'small', 'large', 'red', 'blue', 'green', 'black', 'white', 'fast', 'free', 'local',

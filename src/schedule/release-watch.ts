@@ -1,5 +1,5 @@
-// New data as the service tells of them: a message whose sender is checked, and its capabilities, fetched now and then. What wakes a run is a row. The state
-// of a report that comes so brings its next poll forward.
+// New data as the service announces them: by a webhook, whose sender is checked, and in its capabilities, which are polled. A recorded release starts a run.
+// A webhook about a report brings the report's next poll forward.
 import { messageOf } from '../core/errors.ts'
 import type { HookReceiver } from '../core/hooks-setting.ts'
 import { type Environment, readNumber } from '../core/read-setting.ts'
@@ -16,10 +16,10 @@ import { accountsOf } from '../run/apis.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { scheduledOf } from '../plan/ticks.ts'
 
-/** What became of a message, as the HTTP status of its answer. `later`: its sender is unknown now, and may try again. */
+/** HTTP statuses for messages. `later`: the sender cannot be checked now and may try again. */
 const [taken, forged, notUnderstood, later] = [200, 403, 400, 503] as const
 
-/** Messages whose sender is being asked about at the same time; more are sent away, to be sent again. */
+/** Most sender checks in flight; further messages get `later`. */
 const mostAtOnce = 64
 const longestProof = 4_096
 const limits = { timeoutMs: 10_000, attempts: 2, maxBodyBytes: 10_000_000 }
@@ -33,13 +33,13 @@ interface Watch {
 
 type ReleaseWatch = ReturnType<typeof createReleaseWatch>
 
-/** @param onRelease called when a release that wakes runs is on record */
+/** @param onRelease called when a release that starts runs is recorded */
 export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRelease: () => void) => {
   const watch: Watch = { runtime, signal, onRelease, asking: 0 }
   const accounts = accountsOf(scheduledOf(runtime.definitions).flatMap(({ versions }) => versions))
   const nextLookMs = new Map<string, number>()
   return {
-    /** @param proofOf what the sender gave as proof in that header; null: nothing */
+    /** @param proofOf reads the sender's proof from a header; null: the header is missing */
     hear: async (apiName: string, account: string, body: unknown, proofOf: (header: string) => string | null) => {
       const of = accounts.find((one) => one.of.source === apiName && one.of.account === account)?.of
       const api = of === undefined ? null : runtime.releaseApi(of)
@@ -52,7 +52,7 @@ export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRele
       if (message === null) return notUnderstood
       return (await withoutAsking(watch, of, message)) ?? hearOf(watch, of, api, message, proofOf(api.proofHeader))
     },
-    /** Looks at the capabilities where it is time for that and no other process did. */
+    /** Polls the capabilities of each account where a poll is due and no other process has done it. */
     look: async () => {
       for (const { of, definitions } of accounts) {
         if ((nextLookMs.get(accountName(of)) ?? 0) > runtime.clock.now()) continue
@@ -64,7 +64,7 @@ export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRele
   }
 }
 
-/** Cheapest first: what no service would send, and what is known, asks the service for nothing. null: it must be asked who sent it. */
+/** Decides without a request: an impossible or wrongly addressed message is forged, a known release is taken. null: the service must confirm the sender. */
 const withoutAsking = async ({ runtime }: Watch, of: AccountOf, message: ReleaseMessage) => {
   const { database, clock } = runtime
   if (message.availableTo > tomorrow(clock.now())) return forged
@@ -89,7 +89,7 @@ const hearOf = async (
     const http = clientOf(watch, of)
     const sender = await api.sender(http, passingSecret('proof of a webhook', proof)).catch(() => 'unknown' as const)
     if (sender === 'forged') return forged
-    // Who cannot prove it may still be right: the service itself says what there is.
+    // A sender that cannot be checked may still be right: the service's capabilities decide.
     if (sender === 'unknown') {
       const newest = await api.newest(http, tomorrow(watch.runtime.clock.now())).catch(() => null)
       if (newest === null || wholeUntil(every, newest, watch.runtime.clock.now()) < availableTo) return later
@@ -109,7 +109,7 @@ const lookAt = async (watch: Watch, of: AccountOf, sizes: readonly ReleasedData[
   for (const every of sizes) known.set(every, (await newestRelease(kysely, accountName(of), every))?.availableTo ?? null)
   const seconds = pollSecondsOf(runtime.settings.raw, known, dateIn(runtime.clock.now(), 'UTC'))
   if (api === null || seconds === null) return Number.POSITIVE_INFINITY
-  // A little less than until this process looks again: otherwise its own turn would not be over by then.
+  // The turn is a little shorter than the interval: else this process's own turn would still be open at its next poll.
   if (!(await takeTurn(kysely, `releases of ${accountName(of)} polled`, runtime.process, seconds * 0.9))) return seconds
   const newest = await api.newest(clientOf(watch, of), tomorrow(runtime.clock.now())).catch((error: unknown) => {
     runtime.log.info({ account: accountName(of), error: messageOf(error) }, 'capabilities not polled')
@@ -133,8 +133,8 @@ const record = async ({ runtime, onRelease }: Watch, of: AccountOf, release: Rel
 const tomorrow = (nowMs: number): IsoDate => addWindows(dateIn(nowMs, 'UTC'), 'day', 1)
 
 /**
- * The last day of whole data. A month is named by its first or its last day; any other day is one of a month that is not whole yet, and so is a
- * month that is not over, which its last day is part of.
+ * The last day of complete data. Services name a month by its first or its last day; another day belongs to a month that is not complete yet, as does
+ * any day of a month that has not ended.
  */
 export const wholeUntil = (every: ReleasedData, date: IsoDate, nowMs: number): IsoDate => {
   if (every === 'day') return date
@@ -144,11 +144,11 @@ export const wholeUntil = (every: ReleasedData, date: IsoDate, nowMs: number): I
   return isWhole ? last : addWindows(first, 'day', -1)
 }
 
-/** A report that is being polled at the moment its message comes is polled once more. */
+/** A report that is being polled when its webhook comes is polled once more afterwards. */
 const heldAgainMs = 500
 const mostHeld = 10
 
-/** null: MILLRACE_HOOK_SECRET is not set. @param watch null as long as the schedule is not up: senders try again */
+/** null: MILLRACE_HOOK_SECRET is not set. @param watch null until the scheduler has started: senders try again */
 export const hookReceiver = (runtime: Runtime, watch: () => ReleaseWatch | null): HookReceiver | null => {
   const { hooks, log, database, clock } = runtime
   if (hooks === null) return null
@@ -176,13 +176,13 @@ export const hookReceiver = (runtime: Runtime, watch: () => ReleaseWatch | null)
 }
 
 const pollName = 'MILLRACE_RELEASE_POLL'
-/** From release to the first submission at most a minute, planning included. */
+/** Poll interval while a release is expected: the first submission follows within a minute, planning included. */
 const awaitedSeconds = 40
 const otherwiseSeconds = 600
-/** A month is not released on its first two days. */
+/** Day of the month: on the first two days no release is expected. */
 const awaitedFrom = 3
 
-/** Seconds between two looks; null: never. Throws CONFIGURATION. @param known the last day of the newest data by kind; null: none is known */
+/** Seconds between two polls; null: never. Throws CONFIGURATION. @param known the last day of the newest data by kind; null: none is known */
 export const pollSecondsOf = (environment: Environment, known: ReadonlyMap<ReleasedData, IsoDate | null>, today: IsoDate) => {
   const expected = 'seconds from 1 to 86400, or 0 for never'
   const seconds = readNumber(environment, pollName, { otherwise: null, least: 0, most: 86_400, expected })

@@ -1,4 +1,4 @@
-// The nightly in one long-running process: a look every few seconds drives the ticker until it is stopped. And what a scheduler and a worker do alike.
+// The scheduler, one long-running process: checks every few seconds for ticks until it is stopped. Also the part that schedulers and workers share.
 import { messageOf } from '../core/errors.ts'
 import { notify } from './notify/send-alarms.ts'
 import { concurrencyOf } from '../run/run-jobs.ts'
@@ -8,16 +8,16 @@ import { createReleaseWatch } from './release-watch.ts'
 import { createTicker } from './ticker.ts'
 
 const minuteMs = 60_000
-/** No timer keeps a tick: it would pass while the database is away, the machine sleeps, or another process is at work. */
+/** Ticks have no timers of their own: a timer would fire while the database is unreachable, the machine sleeps, or another process runs. */
 const tickEveryMs = 5_000
 const helpAgainMs = 5_000
 
-/** A schedule that runs. */
+/** A running scheduler. */
 export type Scheduler = Awaited<ReturnType<typeof startScheduler>>
 
 /**
- * Takes ticks as they come, and what services say they have released, until stopped. Beside that it helps every run there is.
- * @param sinceMs from when on ticks are its own: those it was announced with
+ * Takes ticks and announced releases until stopped. Beside that it works on the jobs of every run.
+ * @param sinceMs ticks from then on count: the command has announced them to the person
  */
 export const startScheduler = async (runtime: Runtime, signal: AbortSignal, sinceMs: number) => {
   const { ticker, stop: stopHelping } = await startHelper(runtime, signal, { first: (made) => made.catchUp(), sinceMs })
@@ -25,9 +25,9 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal, sinc
   const sweep = every(tickEveryMs, runtime, 'ticks wait for the next look', async () => ticker.sweep())
   const listen = every(tickEveryMs, runtime, 'releases of data wait for the next look', watch.look)
   return {
-    /** What services tell by themselves. */
+    /** Releases that services announce. */
     releases: watch,
-    /** Pipelines whose tick came and was not taken. */
+    /** Pipelines whose tick is late. */
     overdue: ticker.overdue,
     /** Takes no more ticks and resolves when the runs in progress are done. */
     stop: async (): Promise<void> => {
@@ -39,8 +39,8 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal, sinc
 }
 
 /**
- * Works for every run, and on what was asked for without a waiting run; each minute people are told what is wrong, also between the nights, and what a person
- * allowed is bought. A database that stays away ends neither it nor the process. @param how `first`: what is done before the first minute
+ * Works on the jobs of every run and on orphans; each minute, also between nights, sends alarms and buys what a person has approved. An unreachable
+ * database ends neither the helper nor the process. @param how `first`: runs before the first minute
  */
 export const startHelper = async (
   runtime: Runtime,
@@ -48,7 +48,7 @@ export const startHelper = async (
   how: { readonly first?: (ticker: ReturnType<typeof createTicker>) => Promise<void>; readonly sinceMs?: number } = {},
 ) => {
   const { first = async () => undefined, sinceMs } = how
-  // One loop does the work of all ticks, so that however many fall together, no more is worked on at once.
+  // One loop does the work of all ticks, so that concurrency stays the same when several ticks fall together.
   const ticker = createTicker(runtime, signal, { concurrency: 0, ...(sinceMs === undefined ? {} : { sinceMs }) })
   const ending = new AbortController()
   const stopped = AbortSignal.any([signal, ending.signal])
@@ -84,7 +84,7 @@ export const startHelper = async (
   }
 }
 
-/** One after the other, never two at once. @param problem what the log says where it throws */
+/** Calls `work` every `ms`, never two at once. @param problem the log message where it throws */
 const every = (ms: number, { log }: Runtime, problem: string, work: () => Promise<void>): { stop: () => Promise<void> } => {
   let at: Promise<void> | null = null
   const begin = (): void => {

@@ -1,5 +1,5 @@
-// Takes the ticks of every schedule as time goes by, each one run of what is due, in turn for each pipeline; and runs what a person approved. Knows no timer, so
-// that any clock can drive it.
+// Takes the ticks of every schedule: a tick starts one run of what is due, one after another for each pipeline. Also runs what a person approved. Has no timer,
+// so that any clock can drive it.
 import { messageOf } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { isPassing } from '../db/database-error.ts'
@@ -18,14 +18,14 @@ import type { Runtime } from '../run/runtime.ts'
 import { alarmingOf } from './notify/receivers.ts'
 import { createPing, notify, type Ping } from './notify/send-alarms.ts'
 
-/** Ticks are taken as they come; who is so late does not keep time any more. */
+/** A tick that was not taken for so long counts as overdue: the scheduler no longer works. */
 const overdueMs = 5 * 60_000
 
 /**
- * The schedule without timers: its holder says when to look. What is next, the ledger knows, so that no outage, sleep or death of a process loses a tick.
+ * The schedule without timers: the caller decides when to check. The ledger knows the next tick, so that no outage, sleep or kill of a process loses one.
  * @param signal aborted: no more ticks are taken, runs in progress put their jobs back
- * @param sinceMs where a pipeline never ticked, ticks from then on count. Default: now
- * @param concurrency jobs worked on at once for each run; 0: somebody else in this process does. Default: what the definition allows.
+ * @param sinceMs ticks from then on count for a pipeline that never had one. Default: now
+ * @param concurrency jobs in progress at once for each run; 0: another loop of this process works on them. Default: what the definition allows.
  */
 export const createTicker = (
   runtime: Runtime,
@@ -33,7 +33,7 @@ export const createTicker = (
   { concurrency, sinceMs }: { readonly concurrency?: number; readonly sinceMs?: number } = {},
 ) => {
   const scheduled = scheduledOf(runtime.definitions)
-  // Settings that are wrong end the command before the first night, not in it.
+  // Wrong settings end the command now, not in its first night.
   const ping = createPing(runtime.settings, runtime.log)
   alarmingOf(runtime)
   const keeper = keeperOf(runtime, signal, { ping, concurrency, begunMs: sinceMs ?? runtime.clock.now() })
@@ -41,17 +41,17 @@ export const createTicker = (
     for (const entry of scheduled) takeTicks(keeper, entry)
   }
   return {
-    /** Begins a run for each pipeline with something that a person approved and no process works on: its nights need not be waited for. */
+    /** Begins a run for each pipeline with approved jobs that no process works on, without waiting for its next night. */
     approved: () => buyApproved(keeper),
-    /** Tells which ticks are late, then takes them as each pipeline's `catch_up` says. */
+    /** Sends alarms about late ticks, then takes the ticks as each pipeline's `catch_up` says. */
     catchUp: async () => {
-      // Notified before anything is taken: a night that is made up for was missed all the same.
+      // Alarms first: a night that is caught up now was missed all the same.
       await notify(runtime)
       sweep()
     },
-    /** Begins a run for each pipeline that has a tick, or that its service has released data for, and no run at work. */
+    /** Begins a run for each pipeline that has a tick, or new data announced by its service, and no run in progress. */
     sweep,
-    /** Pipelines with a tick that could have been taken long ago, and since this ticker began. */
+    /** Pipelines whose tick has been ready for more than five minutes, counted from the start of this ticker at the earliest. */
     overdue: async (): Promise<readonly string[]> => {
       const found: string[] = []
       for (const entry of scheduled.filter(({ pipeline }) => !keeper.running.has(pipeline))) {
@@ -73,7 +73,7 @@ interface KeeperOptions {
   begunMs: number
 }
 
-/** What a scheduler knows of the runs it began. `chains`: what is going on of each pipeline; never rejects. */
+/** The state of a scheduler. `running`: pipelines with a run in progress; `chains`: the work of each pipeline, never rejects. */
 const keeperOf = (runtime: Runtime, signal: AbortSignal, options: KeeperOptions) => {
   const [running, chains] = [new Set<string>(), new Map<string, Promise<void>>()]
   return { runtime, signal, ...options, running, chains }
@@ -82,12 +82,12 @@ const keeperOf = (runtime: Runtime, signal: AbortSignal, options: KeeperOptions)
 /** @param idle see `TickLook` */
 const look = (keeper: Keeper, db: Db, entry: Scheduled, idle: string | null) => {
   const nowMs = keeper.runtime.clock.now()
-  // By a clock that was ahead it began in time to come.
+  // The clock may have been ahead at the start and corrected since.
   keeper.begunMs = Math.min(keeper.begunMs, nowMs)
   return nextTick(db, entry, { nowMs, sinceMs: keeper.begunMs, idle })
 }
 
-/** Takes what is next for the pipeline and runs it, until nothing is. Where a run of it is at work here, it only notes what is skipped. */
+/** Takes and runs the pipeline's ticks until none is left. While this process already runs the pipeline, only records skipped ticks. */
 const takeTicks = (keeper: Keeper, entry: Scheduled): void => {
   const { runtime, running, chains } = keeper
   const { pipeline } = entry
@@ -110,14 +110,14 @@ const takeTicks = (keeper: Keeper, entry: Scheduled): void => {
   )
 }
 
-/** The tick of the next run; null: nothing is owed, or it waits, or is skipped. */
+/** Claims the tick of the next run; null: no tick is due, or it must wait, or it is skipped. */
 const takeNext = async (keeper: Keeper, entry: Scheduled, idle: string | null): Promise<number | null> => {
   const { process, database } = keeper.runtime
   const { pipeline } = entry
   if (keeper.signal.aborted || (await look(keeper, database.kysely, entry, idle)) === null) return null
   return database.kysely.transaction().execute(async (trx) => {
     await lockTicks(trx, pipeline)
-    // Where the clock was set back, a tick of the time before would keep all until then from being taken.
+    // If the clock was set back, a recorded tick lies in the future and would block all ticks until then.
     await keeper.runtime.hearClock(trx)
     const next = (await isKnown(trx, process)) ? await look(keeper, trx, entry, idle) : null
     if (next === null || next.waits || (idle === null && next.kind !== 'skipped')) return null
@@ -126,7 +126,7 @@ const takeNext = async (keeper: Keeper, entry: Scheduled, idle: string | null): 
   })
 }
 
-/** Begins a run for each pipeline that has something approved and no run at work. */
+/** Begins a run for each pipeline that has approved jobs and no run in progress. */
 const buyApproved = async (keeper: Keeper): Promise<void> => {
   const { runtime, signal, running, chains } = keeper
   const free = runtime.definitions.filter(({ pipeline }) => !running.has(pipeline))
@@ -146,19 +146,19 @@ const buyApproved = async (keeper: Keeper): Promise<void> => {
   }
 }
 
-/** One run of what is due. Whatever happens to it, people hear of it and the tick is over, unless the database was away for too long: then it is taken anew. */
+/** One run of what is due. Always ends with alarms and the end of the tick; only if the database was unreachable for too long is the tick taken again. */
 const runTick = async (keeper: Keeper, entry: Scheduled, dueMs: number): Promise<void> => {
   const { runtime, ping, signal } = keeper
   const { kysely } = runtime.database
   const tick = { pipeline: entry.pipeline, dueMs, owner: runtime.process.name }
   let result: RunResult | null = null
   let end = () => finishTick(kysely, tick)
-  // Other schedulers wait for it.
+  // Retried without end, because other schedulers wait for the end of this tick.
   const untilEnded = (): Promise<void> =>
     outlast(runtime, signal, end).catch((error) => (isPassing(error) && !signal.aborted ? untilEnded() : Promise.reject(error)))
   try {
     await ping('start')
-    // The night is not lost over a database that restarts while it is planned.
+    // A database restart during planning must not lose the night.
     result = await outlast(runtime, signal, () => loadOne(keeper, entry, dueMs))
     await sweepLandings(runtime)
   } catch (error) {
@@ -166,20 +166,20 @@ const runTick = async (keeper: Keeper, entry: Scheduled, dueMs: number): Promise
     throw error
   } finally {
     await ping(result?.state === 'done' ? 'success' : 'fail')
-    // Stopped in the middle, it stays open: it is lost when its process ends, and the next one takes it.
+    // After a stop in the middle the tick stays open: the next scheduler takes it once this process has ended.
     if (!signal.aborted || !['interrupted', undefined].includes(result?.state)) await untilEnded()
     await notify(runtime)
   }
 }
 
-/** @param dueMs the tick whose run it is; null: what a person approved, and nothing else */
+/** Plans and runs. @param dueMs the tick of the run; null: only what a person approved */
 const loadOne = async (
   { runtime, signal, concurrency }: Keeper,
   { pipeline, versions }: Pick<Scheduled, 'pipeline' | 'versions'>,
   dueMs: number | null,
 ): Promise<RunResult> => {
   const { definitions, gone } = await currentOf(runtime, versions)
-  // What is ready may be of the one that is gone alone: that would be a run a minute, for nothing.
+  // The approved jobs may belong only to the version whose file is gone: each minute would then start an empty run.
   if (dueMs === null && gone !== undefined && (await approvedReady(runtime.database.kysely, definitions)).length === 0)
     throw gone.reason
   const dueAt = dueMs === null ? null : new Date(dueMs).toISOString()
@@ -210,12 +210,12 @@ const loadOne = async (
       units: summary.units,
     })
   }
-  // The others have run; such a night is no success all the same.
+  // The other versions have run, but a night with a missing file is no success.
   if (gone !== undefined) throw gone.reason
   return result
 }
 
-/** As their files are now, and why one is left out: it is gone, and the others run all the same. Throws where none is left. */
+/** The definitions as their files are now. `gone`: why a version is missing; the others still run. Throws where none is left. */
 const currentOf = async (runtime: Runtime, versions: readonly Definition[]) => {
   const read = await Promise.allSettled(versions.map((one) => withCurrentLists(runtime, one)))
   const definitions = read.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))

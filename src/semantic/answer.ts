@@ -1,5 +1,5 @@
-// A question answered: rows with their SQL, the moment they were believed, whether they are final, and what is missing; refused where it names values that do
-// not exist, since a sum over nothing reads like "none". And rows of one view of bi as they are: what is loaded, how fresh it is, what was restated.
+// Answers a question: rows with their SQL, the moment of the data, whether they are final, and what is missing. Refuses values that do not exist, since
+// a sum over no rows reads like "none". Also reads plain rows of a view of bi: what is loaded, how fresh it is, what was restated.
 import { sql } from 'kysely'
 import { z } from 'zod'
 import { columnNames } from '../db/catalog.ts'
@@ -12,10 +12,10 @@ import { type Reader, type Reading, type Rows, rowsOf } from './reader.ts'
 import { type AnswerState, type MethodBreak, stateOf } from './state.ts'
 import { refs, type Sql, whereAll } from './statement.ts'
 
-/** A figure as JSON holds it exactly, else as text. */
+/** A value for JSON; a figure that a JavaScript number would round is text. */
 export type Cell = string | number | boolean | null | readonly string[]
 
-/** Also what callers get, as it stands. */
+/** The answer exactly as callers get it. */
 export type Answer = Awaited<ReturnType<typeof answerOf>>
 
 /** @param input whatever a caller sent. Throws QueryRefusedError. */
@@ -64,11 +64,11 @@ const answerOf = async (reading: Reading, model: SemanticModel, compiled: Compil
   }
 }
 
-/** Rows that tie with the last one belong to it. */
+/** The number of rows to show: the limit, extended by rows that tie with the last one. */
 const lastShown = ({ limit, tied }: CompiledQuery, columns: readonly string[], rows: readonly (readonly unknown[])[]): number => {
   const last = rows[limit - 1]
   const places = tied.map((name) => columns.indexOf(name))
-  // What is not known is no figure to be alike in.
+  // NULLs do not tie: they are not known.
   if (last === undefined || places.length === 0 || places.some((place) => last[place] === null)) return limit
   let shown = limit
   while (shown < Math.min(rows.length, mostRows) && places.every((place) => rows[shown]?.[place] === last[place])) shown += 1
@@ -78,7 +78,7 @@ const lastShown = ({ limit, tied }: CompiledQuery, columns: readonly string[], r
 const count = z.coerce.number()
 const countsRow = z.tuple([count, count, count])
 
-/** Cells (a slice in one period) that a comparison has; change and growth are of those in both. null: nothing is compared. */
+/** Counts of cells (a slice in one period) of a comparison; change and growth use only those in both periods. null: no comparison. */
 const comparedOf = async (reading: Reading, { compared }: CompiledQuery) => {
   if (compared === null) return null
   const [in_both, only_before, only_now] = countsRow.parse((await reading.read(compared)).rows[0] ?? [0, 0, 0])
@@ -93,7 +93,7 @@ const comparedNotes = (compared: Awaited<ReturnType<typeof comparedOf>>): string
   ]
 }
 
-/** Sums of the first rows are no sums of all. */
+/** A note where only the first rows of a cell are loaded: sums are then too small. */
 const cutNotes = ([cut]: AnswerState['cells_cut'], isCompared: boolean): string[] =>
   cut === undefined
     ? []
@@ -118,7 +118,7 @@ const momentOf = async (reading: Reading): Promise<string> => {
   return moment
 }
 
-/** @param isFigure a number, where JavaScript holds it to the last digit */
+/** @param isFigure becomes a number where JavaScript holds it exactly */
 export const cellOf = (value: unknown, isFigure: boolean): Cell => {
   if (value === null || value === undefined) return null
   if (typeof value === 'number' || typeof value === 'boolean') return value
@@ -135,12 +135,12 @@ interface ViewQuestion {
   readonly view: string
   readonly pipeline?: string | undefined
   readonly period?: { readonly from: string; readonly to: string } | undefined
-  /** The newest come first by this column, where it is there. */
+  /** Newest first by this column, where the view has it. */
   readonly newestBy?: string
   readonly limit: number
 }
 
-/** As `Answer`, for rows that are no metric. Throws QueryRefusedError where the view is not there or cannot be asked so. */
+/** As `Answer`, for plain rows. Throws QueryRefusedError where the view does not exist or lacks a filter's column. */
 export const answerView = (reader: Reader, model: SemanticModel, question: ViewQuestion) =>
   reader.answer(async (reading) => {
     const { view, pipeline, limit } = question
@@ -163,15 +163,15 @@ export const answerView = (reader: Reader, model: SemanticModel, question: ViewQ
 const shownOf = ({ columns, rows }: Rows, limit: number, isFigure: (name: string) => boolean) => ({
   columns,
   rows: rows.slice(0, limit).map((row) => Object.fromEntries(columns.map((name, at) => [name, cellOf(row[at], isFigure(name))]))),
-  /** There are more rows than were asked for. */
+  /** Whether there are more rows than `limit`. */
   is_cut: rows.length > limit,
 })
 
-/** Names among which the nearest is looked for. */
+/** Most names among which the nearest is searched. */
 const mostNames = 5_000
 const nameRow = z.tuple([z.string().nullable()])
 
-/** Where the values of a dimension are; null: not all are known. */
+/** The values of a dimension, or the table that has them; null: not all are known. */
 const valuesOf = ({ dimensions }: Subject, { column, of, table, entity, values }: SemanticDimension) => {
   if (values !== null) return values
   if (of !== null) return { table: table ?? dimensions.get(of)?.entity?.table ?? '', column }
@@ -215,7 +215,7 @@ const assertOne = async (
   ])
 }
 
-/** A cell that is wanted and has no row is no mistake of the question. */
+/** Whether the value is on the lists: without rows it is then missing data, not a mistake of the question. */
 const isOnLists = async (reading: Reading, { pipeline }: Subject, column: string, value: string): Promise<boolean> => {
   if (pipeline === null || !(await columnNames(reading.db, 'bi.coverage')).includes(column)) return false
   const asked = sql`select 1 from bi.coverage where pipeline = ${pipeline} and ${sql.ref(column)}::text = ${value} limit 1`

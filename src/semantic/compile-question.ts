@@ -1,5 +1,5 @@
-// A checked question as one SELECT over bi: figures set against other rows of the answer, and periods without rows, too. Names come from the model, values are
-// parameters: nothing a caller sends becomes SQL.
+// Compiles a checked question into one SELECT over bi, also figures that need other rows of the answer, and periods without rows. Names come from the model, and
+// values are parameters: no text of a caller becomes SQL.
 import { sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 import {
@@ -37,7 +37,7 @@ import {
   whereAll,
 } from './statement.ts'
 
-/** What is sent to the database, and what a reader of the answer must know. */
+/** The statements for the database, and what a reader of the answer must know. */
 export type CompiledQuery = ReturnType<typeof compileQuery>
 
 /** Throws QueryRefusedError where there is no right answer. */
@@ -60,23 +60,23 @@ export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery)
     parameters,
     subject,
     metrics,
-    /** Names of the answer's columns that say what a row is of, in their order; `period` first where there is one. */
+    /** The answer's columns that identify a row, in order; `period` first where there is one. */
     rowOf,
-    /** Of the question and of its comparison; none: it names no period. */
+    /** Spans of the question and of its comparison; empty: it names no period. */
     spans: spansOf(plan),
-    /** Which cells of the pipeline the figures are made of. */
+    /** The cells of the pipeline from which the figures are made. */
     cells: cellsOf(plan),
-    /** Counts the cells that a comparison has on both sides, only before, only now; null: nothing is compared. */
+    /** A query that counts the cells on both sides of a comparison, only before, and only now; null: no comparison. */
     compared: (sides === null ? comparedPairs(plan) : comparedCells(plan, sides))?.compile(db) ?? null,
     limit: query.limit,
-    /** Rows that are alike in these columns are not told apart by the limit. */
+    /** The limit never separates rows with equal values in these columns. */
     tied,
-    /** Sentences: defaults that were taken, periods that are cut. */
+    /** Sentences about defaults that were used and periods that are cut. */
     notes: notesOf(plan),
   }
 }
 
-/** `by: [month]` is what many would write. */
+/** Accepts the time column in `by` (`by: [month]`) as a grain, since many callers write that. */
 const withTimeAsGrain = (query: SemanticQuery, { time }: Subject): SemanticQuery => {
   const [rows] = time?.grains ?? []
   if (time === null || rows === undefined || !query.by.includes(time.column)) return query
@@ -136,11 +136,11 @@ const spansOf = (plan: Plan): Span[] => {
   return query.compare === undefined ? [readSpan(plan) ?? span] : [span, shiftOf(span, query.compare, grain).before]
 }
 
-/** The dimension that says how many months earlier the other month of a row is, and how many at most. */
+/** The dimension for how many months earlier the compared month of a row is, and its maximum. */
 const monthsBack = 'months_back'
 const mostBack = 36
 
-/** What of them a question leaves. */
+/** The values of `months_back` that a question's filters allow. */
 const backs = ({ where }: SemanticQuery): string[] =>
   Array.from({ length: mostBack }, (_, at) => String(at + 1)).filter((back) =>
     where
@@ -151,7 +151,7 @@ const backs = ({ where }: SemanticQuery): string[] =>
       ),
   )
 
-/** A part of a whole is made of the cells of all that the whole holds, whichever of them is asked for. */
+/** Filters on cells. A share needs the cells of every value of the whole, so filters on that dimension are left out. */
 const cellsOf = ({ query, subject, metrics, by, defaults }: Plan): CellFilter[] => [
   ...by.flatMap(({ name }) => (name === monthsBack ? [{ column: name, isNot: false, values: backs(query) }] : [])),
   ...query.where.flatMap(({ dimension, is, is_not }): CellFilter[] => {
@@ -175,13 +175,13 @@ const notesOf = ({ defaults, grain, span, subject }: Plan): string[] => [
   ...(subject.pipeline === null ? [] : ['NULL means no data, never 0.']),
 ]
 
-/** Whether rows are needed that the question does not name. */
+/** Whether the statement needs rows that the question does not name. */
 const isFramed = ({ query, metrics }: Plan): boolean => query.fill || metrics.some((metric) => windowOf(metric) !== null)
 
-/** Where a fiscal period begins, the database alone knows. */
+/** A day at or before the first day of the period: only the database knows where a fiscal period begins. */
 const startIn = (date: string, grain: Grain): string => (isFiscal(grain) ? earlier(date, grain, 1) : startOf(date, grain))
 
-/** With the periods before it that its figures are made of. */
+/** The span of the question, extended by earlier periods that its figures need. */
 const readSpan = ({ span, grain, metrics }: Plan): Span | null => {
   if (span === null) return null
   const first = grain === null ? span.from : startIn(span.from, grain)
@@ -193,14 +193,14 @@ const readSpan = ({ span, grain, metrics }: Plan): Span | null => {
   return { ...span, from: [span.from, ...starts].sort()[0] ?? span.from }
 }
 
-/** A total begins with the first figure there ever was: from an earlier year on, each of its months must be there. */
+/** The span for finding a group's first figure: unlimited for totals by year and the like, which need every month since then. */
 const knownSpan = (plan: Plan): Span | null => {
   const read = readSpan(plan)
   const isFromFirst = plan.metrics.map(windowOf).some((one) => one?.kind === 'cumulative' && one.each !== null)
   return read === null || !isFromFirst ? read : { ...read, from: '-infinity' }
 }
 
-/** Refuses what has no right answer. Returns the dimension whose values make the whole. */
+/** The dimension over which a share is computed. Refuses questions that have no right answer. */
 const wholeOver = ({ subject, metrics, by, query, grain }: Plan): SemanticDimension | undefined => {
   const windows = metrics.flatMap((metric) => windowOf(metric) ?? [])
   if (grain === null && (query.fill || windows.some(({ kind }) => kind !== 'share')))
@@ -215,7 +215,7 @@ const wholeOver = ({ subject, metrics, by, query, grain }: Plan): SemanticDimens
   return over
 }
 
-/** Groups of the question, and of the rest of the whole (`_kept` is false), in every period. */
+/** Rows for every group in every period; `_kept` false: the group only belongs to the rest of a whole. */
 const framedRows = (plan: Plan): AnswerRows => {
   const { subject, metrics, by, grain, span, query } = plan
   const over = wholeOver(plan)
@@ -241,7 +241,7 @@ const framedRows = (plan: Plan): AnswerRows => {
   }
 }
 
-/** Every group in every period; `_asked`: the question names it, `_there`: the group has a row. */
+/** Every group in every period; `_asked`: the question names the period, `_there`: the group has a row. */
 const filledRows = (plan: Plan, groups: readonly string[]): Sql => {
   const { span, grain, metrics } = plan
   const read = readSpan(plan)
@@ -252,7 +252,7 @@ const filledRows = (plan: Plan, groups: readonly string[]): Sql => {
     { ...plan, subject: { ...plan.subject, time: { column: 'date', grains: ['day'] } } },
     'date',
   )
-  // The first is the one that the day is in.
+  // Whether a period reaches into a span: its first period is the one that contains the span's first day.
   const reaches = (last: Sql, since: Span | null): Sql => since === null || grain === null ? sql`true` : sql`${last} + ${sql.lit(intervalOf(lengthOf[grain]))}::interval > ${since.from}` // biome-ignore format: one look
   const asked = reaches(sql`period`, span)
   const names = groups.map((name) => sql.ref(name))
@@ -266,7 +266,7 @@ const filledRows = (plan: Plan, groups: readonly string[]): Sql => {
   const of = [...metrics.map(({ name }) => name), ...(metrics.some((one) => windowOf(one)?.kind === 'share') ? ['_over'] : [])]
   const noneOf = (columns: readonly string[]): Sql[] => columns.map((name) => named(sql`null`, name))
   const refsOf = (columns: readonly string[]): Sql[] => columns.map((name) => sql.ref(name))
-  // Grouped and not joined: values may be NULL, by which no join finds its rows without comparing each with each.
+  // UNION and GROUP BY instead of a join: group values may be NULL, and a join on NULLs would compare every row with every row.
   return sql`select ${sql.join([
     sql`period`,
     ...names,
@@ -280,7 +280,7 @@ const filledRows = (plan: Plan, groups: readonly string[]): Sql => {
     group by ${sql.join([sql`period`, ...names])} having bool_or(_asked) is not null` // biome-ignore format: one look
 }
 
-/** NULL where a period between is not known: a sum over it would be too small. @param rest what a whole is told by, the period aside */
+/** Figures are NULL where a period in between is missing, since a sum over it would be too small. @param rest columns, besides the period, by which a whole is grouped */
 const figuresOf = (metric: Metric, plan: Plan, rest: readonly string[]) => {
   const { name } = metric
   const window = windowOf(metric)
@@ -308,7 +308,7 @@ const figuresOf = (metric: Metric, plan: Plan, rest: readonly string[]) => {
   return [{ name, made: sql`case when count(${figure}) ${frame} = count(*) ${frame} then sum(${figure}) ${frame} end` }]
 }
 
-/** Tells the years, quarters, ... of periods apart. */
+/** SQL that identifies the year, quarter, ... of a period. */
 const startOfPeriod = (each: Grain): Sql =>
   isFiscal(each)
     ? sql`(select d.${sql.ref(`${each}_name`)} from bi.dim_date as d where d.date = period)`

@@ -4,14 +4,14 @@ import { metricWords } from '../definition/semantic-metric.ts'
 import { digits, type Guard, guardsOf, partOf, quoted, summed } from './formula.ts'
 import type { YamlMap } from './yaml-text.ts'
 
-/** MetricFlow wants a time for every measure: what has none is given the day the question is asked. Its name is no length of a period. */
+/** MetricFlow requires a time for every measure: a subject without one gets the present day. The name `period` does not clash with MetricFlow's grains. */
 const timeOf = ({ time }: Subject): { readonly name: string; readonly expr: string; readonly grain: string } => ({
   name: 'period',
   expr: time?.column ?? 'current_date',
   grain: time?.grains[0] ?? 'day',
 })
 
-/** @param model what its rows are read from, in dbt's words */
+/** @param model dbt's reference to the model that has the rows */
 export const semanticModel = (subject: Subject, model: string): YamlMap => {
   const time = timeOf(subject)
   const all = [...subject.dimensions.values()]
@@ -44,7 +44,7 @@ const categorical = ({ name, column, about }: SemanticDimension): YamlMap => ({
   description: about === '' ? undefined : about,
 })
 
-/** Tables that have attributes of dimensions, each with the attributes that any subject asks by. */
+/** Tables with attributes of dimensions, each with the attributes that subjects use. */
 export const attributeTables = (subjects: readonly Subject[]) => {
   const found = subjects.flatMap(({ dimensions }) =>
     [...dimensions.values()].flatMap((attribute) => {
@@ -55,7 +55,7 @@ export const attributeTables = (subjects: readonly Subject[]) => {
   return Map.groupBy(found, ({ table }) => table)
 }
 
-/** By the key that dimensions of subjects lead to. */
+/** A semantic model for each table of attributes, with the key that dimensions refer to as entity. */
 export const attributeModels = (subjects: readonly Subject[], refTo: (table: string) => string): YamlMap[] =>
   [...attributeTables(subjects)].map(([table, found]) => ({
     name: table,
@@ -65,7 +65,7 @@ export const attributeModels = (subjects: readonly Subject[], refTo: (table: str
     dimensions: [...new Map(found.map(({ attribute }) => [attribute.name, attribute])).values()].map(categorical),
   }))
 
-/** Of any period, whatever its length: MetricFlow's own granularities are of days alone. */
+/** Fiscal periods for rows of any length: MetricFlow's custom granularities work only with days. */
 export const fiscalModel = (model: string): YamlMap => ({
   name: 'calendar',
   description: 'Fiscal periods of a day.',
@@ -90,13 +90,13 @@ const divided = (name: string, upper: string, lower: string): MadeOf => ({
   value: rounded(`part_${name}_upper::numeric / nullif(part_${name}_lower, 0)`),
 })
 
-/** Measures that a figure is made of, one aggregate each, and how it is put together from `part_` and their names. */
+/** The measures of a figure (one aggregate each), and the expression over `part_<measure>` that combines them. */
 interface MadeOf {
   readonly measures: readonly Measure[]
   readonly value: string
 }
 
-/** No row is no data, for a count as for a sum. */
+/** Without rows there is no data: a count is then NULL like a sum, not 0. */
 const madeOf = (metric: Metric, subject: Subject): MadeOf => {
   const { formula, name } = metric
   const { metrics } = subject
@@ -170,13 +170,13 @@ const simple = (name: string, description: string, measure: string): YamlMap => 
 const guardMetrics = (subject: Subject): YamlMap[] =>
   guardMeasures(subject).map(({ name }) => simple(`count_${name}`, helper, name))
 
-/** With the parts they are made of. */
+/** The metrics of a subject, with their parts and guards. */
 export const metricsOfSubject = (subject: Subject): YamlMap[] => [
   ...guardMetrics(subject),
   ...plainMetrics(subject).flatMap((metric) => dbtMetrics(metric, subject)),
 ]
 
-/** A metric without conditions is simple; all others are put together from parts, in the rows of the answer. */
+/** A metric without guards is simple; any other is derived from parts in the rows of the answer. */
 const dbtMetrics = (metric: Metric, subject: Subject): YamlMap[] => {
   const { name, about } = metric
   const guards = guardsOf(metric, subject)

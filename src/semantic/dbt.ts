@@ -1,4 +1,4 @@
-// dbt's project: what is published as sources with freshness and tests, thin models over it that make nothing in the warehouse, tests of the definitions.
+// The dbt project: published views as sources with freshness and tests, thin models that create nothing in the warehouse, and the definitions' tests.
 import { readFileSync } from 'node:fs'
 import type { Mart } from '../core/mart.ts'
 import { shipped } from '../core/shipped.ts'
@@ -9,14 +9,14 @@ import { describedViews } from '../publish/view-columns.ts'
 import { attributeModels, attributeTables, fiscalModel, metricsOfSubject, semanticModel } from './dbt-metrics.ts'
 import { madeBy, yamlFile, type YamlMap } from './yaml-text.ts'
 
-/** Every file of the project by its path in it, the same for the same input. */
+/** All files of the project by path; the same input gives the same files. */
 export const dbtFiles = (model: SemanticModel, definitions: readonly Definition[], marts: readonly Mart[]) => {
   const published = definitions.filter(({ publish }) => publish)
   const subjects = [...model.subjects.values()]
   const views = [...new Set([...subjects.map(({ view }) => view), ...attributeTables(subjects).keys()])].sort()
   return new Map([
     ['dbt_project.yml', yamlFile(project)],
-    // A view of dbt's over a mart would keep `millrace migrate` from changing the mart, and its login would have to write.
+    // Models create no views: a view over a mart would block `millrace migrate` from changing the mart, and dbt's login would need write rights.
     ['macros/published.sql', fixed('published.sql')],
     ...views.map((view): [string, string] => [`models/millrace/${modelOf(view)}.sql`, modelSql(view)]),
     ['models/millrace/millrace_days.sql', modelSql('dim_date')],
@@ -41,7 +41,7 @@ const sqlComment = madeBy.replace('#', '--')
 const modelOf = (view: string): string => `millrace_${view}`
 const refTo = (view: string): string => `ref('${modelOf(view)}')`
 
-/** The model is the view itself, under dbt's own name for it. */
+/** The model stands for the view itself, under a dbt name. */
 const modelSql = (view: string): string =>
   `${sqlComment}\n{{ config(alias='${view}') }}\nselect * from {{ source('millrace', '${view}') }}\n`
 
@@ -67,12 +67,12 @@ const semanticYaml = (subjects: readonly Subject[], views: readonly string[]): Y
   metrics: subjects.flatMap(metricsOfSubject),
 })
 
-/** Rows of months that were loaded lately, also by what continues a pipeline: all others were tested when they were. `dbt build --vars 'changed_days: 10000'` tests every row. */
+/** Tests read only months loaded recently, also by a pipeline's successor: older ones were tested after their load. `dbt build --vars 'changed_days: 10000'` tests every row. */
 const lately = `>= now() - interval '{{ var("changed_days", 3) }} days'`
 const changedMonths = (pipeline: string): string =>
   `(select month from bi.coverage_months where (pipeline = '${pipeline}' or pipeline in (select continued_by from bi.breaks)) and last_loaded_at ${lately})`
 
-/** What a test of the view reads; undefined: every row. */
+/** The condition on rows that a test reads; undefined: every row. */
 const changedRows = ({ time, pipeline, view, dimensions }: Subject): YamlMap | undefined => {
   if (time === null || pipeline === null) return undefined
   const chosen = [...dimensions.values()].flatMap(({ overlap, column }) =>
@@ -81,7 +81,7 @@ const changedRows = ({ time, pipeline, view, dimensions }: Subject): YamlMap | u
   return { where: `date_trunc('month', ${time.column}::timestamp)::date in ${changedMonths(pipeline)}${chosen.join('')}` }
 }
 
-/** A row is unique by its grain; columns that lead to a table find their row there. */
+/** Tests that rows are unique by their grain, and that columns with a table find their row in it. */
 const modelTests = (view: string, subjects: readonly Subject[]): YamlMap => {
   const subject = subjects.find((one) => one.view === view)
   const config = subject === undefined ? undefined : changedRows(subject)
@@ -144,11 +144,11 @@ const sourcesYaml = (published: readonly Definition[], marts: readonly Mart[]): 
   }
 }
 
-/** dbt would read `{{` in it as a template. */
+/** Separates `{{`, `{%` and `{#`, which dbt would run as a template. */
 const plainWords = (text: string): string => text.replaceAll(/\{(?=[{%#])/g, '{ ')
 const columnOf = (name: string, text: string): YamlMap => ({ name, description: plainWords(text) })
 
-/** A month after its publication, with some days for a late night. bi.freshness knows when the last load was, so that no row is read. */
+/** Freshness: a load each month after its publication, with some days for a late night. bi.freshness has the time of the last load, so no rows are read. */
 const factTable = (definition: Definition): YamlMap => ({
   name: definition.pipeline,
   description: plainWords(`${definition.description} ${grainOf(definition)}`),
@@ -160,7 +160,7 @@ const factTable = (definition: Definition): YamlMap => ({
   })),
 })
 
-/** A test of dbt for each test of a definition: it fails, or warns, with the units that fail the definition's own now. */
+/** A dbt test for each test of a definition: it fails or warns while units fail the definition's test. */
 const dataTests = ({ pipeline, version, tests }: Definition): [string, string][] =>
   tests.map(({ name, onFailure }) => [
     `tests/${pipeline}_v${version}_${name}.sql`,

@@ -1,4 +1,4 @@
-// Every file that is made from the semantic files, by its path: those of Lightdash (a file a subject, its metrics NULL where rows do not add up), and the data
+// All files generated from the semantic files, by path. Here: Lightdash (one file a subject; its metrics are NULL where rows do not add up), and the data
 // contract of bi in the Open Data Contract Standard (ODCS 3.0.2).
 import { columnTypes } from '../core/column-types.ts'
 import type { Mart } from '../core/mart.ts'
@@ -18,7 +18,7 @@ import { dbtFiles } from './dbt.ts'
 import { guardedSql } from './formula.ts'
 import { yamlFile, type YamlMap } from './yaml-text.ts'
 
-/** Below the folder of documents. */
+/** Files by path below the folder of documents. */
 export const semanticDocuments = (model: SemanticModel, definitions: readonly Definition[], marts: readonly Mart[]) => {
   const below = (folder: string, files: ReadonlyMap<string, string>): [string, string][] =>
     [...files].map(([path, text]) => [`${folder}/${path}`, text])
@@ -79,7 +79,7 @@ const timeDimensions = ({ column: own, grains }: NonNullable<Subject['time']>) =
     })),
 ]
 
-/** What a table has for a column. No join: formulas name columns of the view alone. */
+/** A subquery for a column's attribute in a table. No join, because formulas may name only columns of the view. */
 const found = (table: string, key: string, attribute: string, own: string): string =>
   `(select of.${attribute} from bi.${table} as of where of.${key} = ${column(own)})`
 
@@ -100,7 +100,7 @@ const formats: Readonly<Record<FigureFormat, string | undefined>> = {
   money: '[$$]#,##0',
 }
 
-/** One contract over every published pipeline, the same for the same definitions. */
+/** One contract for all published pipelines; the same definitions give the same text. */
 export const dataContract = (definitions: readonly Definition[]): string => {
   const published = definitions.filter(({ publish }) => publish)
   return yamlFile({
@@ -128,7 +128,7 @@ const tableOf = (definition: Definition): YamlMap => ({
   properties: definition.columns.map((column) => propertyOf(column, definition.key.indexOf(column.name))),
 })
 
-/** @param place of it in the key; -1: it is none of it */
+/** @param place of the column in the key; -1: it is not in the key */
 const propertyOf = (column: Column, place: number): YamlMap => ({
   name: column.name,
   logicalType: columnTypes[column.type].contract,

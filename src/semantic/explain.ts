@@ -1,10 +1,10 @@
-// The model in words: which metrics there are and what each means; the chapter that people read, and llms.txt, which an assistant reads first.
+// The model in words: the list of metrics and their meaning; the chapter for people, and llms.txt for assistants.
 import { type Formula, knowsThePast, type Metric, type SemanticModel, type Subject, windowOf } from '../definition/semantic.ts'
 import { table } from '../publish/dictionary.ts'
 import { additivity, formulaSql, guardedSql } from './formula.ts'
 import { allMetrics, findMetric } from './query.ts'
 
-/** @param search words of which the line must hold every one; empty: all */
+/** @param search words that a line must all contain; empty: every line */
 export const listMetrics = (
   model: SemanticModel,
   { subject, search }: { subject?: string | undefined; search?: string | undefined },
@@ -21,7 +21,7 @@ export const listMetrics = (
     )
 }
 
-/** One line of a list; `never_over`: what it does not add up over. */
+/** One line of the list; `never_over`: dimensions over which the metric does not add up. */
 const lineOf = (metric: Metric, subject: Subject) => ({
   metric: metric.name,
   subject: subject.name,
@@ -58,7 +58,7 @@ export const explainMetric = (model: SemanticModel, name: string) => {
     format: metric.format,
     formula: formulaWords(metric),
     formula_sql: formulaSql(metric, subject),
-    /** NULL instead of a wrong sum, whatever rows meet; null: it needs other rows of the answer. */
+    /** Gives NULL instead of a wrong sum over any rows; null: the metric needs other rows of the answer. */
     guarded_sql: windowOf(metric) === null ? guardedSql(metric, subject) : null,
     view: `bi.${subject.view}`,
     one_row: subject.grain,
@@ -70,14 +70,14 @@ export const explainMetric = (model: SemanticModel, name: string) => {
   }
 }
 
-/** What the pages are made of. */
+/** The input of the pages. */
 interface AssistantWords {
   readonly model: SemanticModel
   readonly commands: readonly { readonly usage: string; readonly description: string }[]
   readonly pipelines: readonly { readonly pipeline: string; readonly description: string; readonly file: string }[]
 }
 
-/** By this line a file is known as ours: others are not overwritten. */
+/** Marks a file as generated: files without this line are not overwritten. */
 export const assistantsMark = '<!-- Made by `millrace docs`; do not edit. -->'
 
 /** In the form of llmstxt.org. Its links are of pages that `millrace docs` writes. */
@@ -125,7 +125,7 @@ export const llmsText = ({ model, commands, pipelines }: AssistantWords): string
     .join('\n')
     .trimEnd()}\n`
 
-/** Metrics that other tools are not given. */
+/** A note about metrics that are not exported to other tools. */
 const elsewhere = ({ metrics }: Subject): string[] => {
   const names = [...metrics.values()].flatMap((metric) => (windowOf(metric) === null ? [] : [metric.name]))
   if (names.length === 0) return []

@@ -8,7 +8,7 @@ export const digits = 6
 /** Text as an SQL literal. */
 export const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
-/** A plain column as it stands, everything else in brackets. */
+/** A plain column as it is, any other expression in brackets. */
 const part = (expression: string): string => (/^\w+$/.test(expression) ? expression : `(${expression})`)
 
 const filtered = (conditions: readonly (string | null)[]): string => {
@@ -16,7 +16,7 @@ const filtered = (conditions: readonly (string | null)[]): string => {
   return held.length === 0 ? '' : ` filter (where ${held.join(' and ')})`
 }
 
-/** SQL that holds where a row has what the metric is made of. */
+/** An SQL condition: the row has the values that the metric needs. */
 export const measureOf = ({ formula, known }: Metric, subject: Pick<Subject, 'metrics'>): string => {
   if (formula.kind === 'ratio' || formula.kind === 'derived')
     return measuresOf(formula.kind === 'ratio' ? [formula.of, formula.to] : formula.parts, subject)
@@ -24,14 +24,14 @@ export const measureOf = ({ formula, known }: Metric, subject: Pick<Subject, 'me
   return [...parts, ...(known === null ? [] : [`(${known})`])].join(' and ')
 }
 
-/** SQL that holds where a row has what all of these metrics are made of. */
+/** An SQL condition: the row has the values that all of these metrics need. */
 export const measuresOf = (parts: readonly string[], subject: Pick<Subject, 'metrics'>): string =>
   parts
     .flatMap((name) => subject.metrics.get(name) ?? [])
     .map((metric) => measureOf(metric, subject))
     .join(' and ')
 
-/** A metric of which only rows count that have every part of what it is put into. */
+/** A part of a derived metric, restricted to rows that have all of its parts. */
 export const partOf = (name: string, whole: Metric, subject: Pick<Subject, 'metrics'>): Metric | undefined => {
   const part = subject.metrics.get(name)
   if (part === undefined || whole.formula.kind !== 'derived') return part
@@ -39,15 +39,15 @@ export const partOf = (name: string, whole: Metric, subject: Pick<Subject, 'metr
   return narrowed(part, whole.where, others.length === 0 ? null : measuresOf(others, subject))
 }
 
-/** The metric over rows that fit these conditions, too. */
+/** The metric with further conditions on its rows. */
 export const narrowed = (metric: Metric, ...conditions: readonly (string | null)[]): Metric => {
   const held = [metric.where, ...conditions].filter((one) => one !== null)
   return { ...metric, where: held.length === 0 ? null : held.map((one) => `(${one})`).join(' and ') }
 }
 
 /**
- * An aggregate; NULL where there is no data. Of what is set against other rows it is the sum alone.
- * @param isExact not rounded: for what is computed from it
+ * The SQL aggregate; NULL where there is no data. For a window metric only its sum.
+ * @param isExact not rounded, for further computation
  */
 export const formulaSql = (metric: Metric, subject: Pick<Subject, 'metrics'>, isExact = false): string => {
   const { formula } = metric
@@ -74,7 +74,7 @@ export const formulaSql = (metric: Metric, subject: Pick<Subject, 'metrics'>, is
   }
   if (formula.kind !== 'ratio') {
     const rows = filtered([where])
-    // No row is no data, for a count as for a sum.
+    // Without rows there is no data: a count is then NULL like a sum, not 0.
     if (formula.kind === 'count_distinct') return `case when count(*)${rows} > 0 then count(distinct ${formula.of})${rows} end`
     return `${formula.kind}(${formula.of})${rows}`
   }
@@ -84,21 +84,21 @@ export const formulaSql = (metric: Metric, subject: Pick<Subject, 'metrics'>, is
   return rounded(`${top}::numeric / nullif(${bottom}, 0)`)
 }
 
-/** Rows that have both parts: what they are, for those who must write the two sums apart. */
+/** The expression and condition of a sum, for callers that write the two sums of a ratio separately. */
 export const summed = (metric: Metric | undefined): { readonly of: string; readonly where: string | null } => ({
   of: metric?.formula.kind === 'sum' ? metric.formula.of : '1',
   where: metric?.where == null ? null : part(metric.where),
 })
 
-/** What must hold of the rows of one figure, so that it is no wrong sum: over the columns of the view alone. */
+/** A condition on the rows of one figure that prevents a wrong sum; uses only columns of the view. */
 export interface Guard {
   readonly dimension: string
   readonly column: string
-  /** The member that holds the others; null: exactly one value may be there. */
+  /** The member that contains all others; null: the rows may have only one value. */
   readonly whole: string | null
 }
 
-/** Conditions of a metric, one a dimension. */
+/** Guards of a metric, one for each dimension that needs one. */
 export const guardsOf = (metric: Metric, subject: Subject): readonly Guard[] => {
   const own = [...subject.dimensions.values()].filter(({ of }) => of === null)
   const guards = own.flatMap((dimension): Guard[] => {
@@ -117,7 +117,7 @@ const guardSql = ({ column, whole }: Guard): string => {
   return whole === null ? one : `(${one} or count(*) filter (where ${column} = ${quoted(whole)}) = 0)`
 }
 
-/** The formula, or NULL where rows meet that do not add up. Not of what needs other rows of the answer. */
+/** The formula, but NULL where its rows do not add up. Not for window metrics. */
 export const guardedSql = (metric: Metric, subject: Subject): string => {
   const guards = guardsOf(metric, subject).map(guardSql)
   const formula = formulaSql(metric, subject)

@@ -1,5 +1,5 @@
-// The tools an assistant gets: metrics listed, explained and asked for; what is loaded, fresh and restated. Nothing here writes or buys. They are reached by
-// standard input and output, or by requests over HTTP that somebody else has let in.
+// The MCP tools for assistants: list, explain and query metrics; show what is loaded, fresh and restated. No tool writes or buys. They are reached over
+// standard input and output, or over HTTP, where the caller of `createMcpEndpoint` checks access.
 import { type CallToolResult, createMcpHandler, McpServer, type StandardSchemaWithJSON } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { z } from 'zod'
@@ -15,7 +15,7 @@ import type { Reader } from './reader.ts'
 export interface McpContext {
   readonly reader: Reader
   readonly model: SemanticModel
-  /** Failures that are not the question's fault. */
+  /** Gets errors that the question did not cause. */
   readonly onError: (error: unknown) => void
 }
 
@@ -88,7 +88,7 @@ export const createMcpServer = ({ reader, model, onError }: McpContext): McpServ
   return server
 }
 
-/** JSON as text. A refusal is a result that says what to ask instead; a failure says no more than that it is one. */
+/** The result as JSON text. A refusal says what to ask instead; any other error only says that the tool failed. */
 const resultOf = async (work: () => Promise<object>, onError: (error: unknown) => void): Promise<CallToolResult> => {
   const as = (value: object, isError: boolean): CallToolResult => ({
     content: [{ type: 'text', text: redact(JSON.stringify(value)) }],
@@ -103,7 +103,7 @@ const resultOf = async (work: () => Promise<object>, onError: (error: unknown) =
   }
 }
 
-/** Speaks until the other end closes or the signal aborts. */
+/** Serves until the client closes the connection or the signal aborts. */
 export const serveOnStdio = async (context: McpContext, signal: AbortSignal): Promise<void> => {
   const closed = new Promise<void>((resolve) => {
     process.stdin.once('end', () => resolve())
@@ -119,7 +119,7 @@ export const serveOnStdio = async (context: McpContext, signal: AbortSignal): Pr
 /** Largest question over HTTP. */
 export const mostRequestBytes = 256 * 1024
 
-/** One request, one answer: nothing is remembered between them. */
+/** Stateless: each request gets a new server. */
 export const createMcpEndpoint = (context: McpContext) => {
   const handler = createMcpHandler(() => createMcpServer(context), {
     onerror: context.onError,

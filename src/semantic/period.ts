@@ -1,4 +1,4 @@
-// The period of a question: half-open days, whole rows only, and the same span before.
+// The period of a question: half-open days that cut no row, and the span that it is compared with.
 import { type Grain, isFiscal, type Subject } from '../definition/semantic.ts'
 import { Temporal } from '../core/temporal.ts'
 import { alignDown } from '../core/window.ts'
@@ -20,7 +20,7 @@ export const lengthOf: Readonly<Record<Grain, { readonly days?: number; readonly
   fiscal_year: { months: 12 },
 }
 
-/** As SQL has it. */
+/** A length as an SQL interval. */
 export const intervalOf = ({ days, months }: { readonly days?: number; readonly months?: number }): string =>
   months === undefined ? `${days} days` : `${months} months`
 
@@ -51,7 +51,7 @@ const dayOf = (text: string) => {
   }
 }
 
-/** null: the question names none. Refused where it cuts through rows. */
+/** The period of the question; null: none is named. Throws QueryRefusedError where it would cut through rows. */
 export const spanOf = ({ time, name }: Subject, { period }: Pick<SemanticQuery, 'period'>): Span | null => {
   if (period === undefined) return null
   if (time === null) return refuse(`${name} has no time, so it takes no period.`, ['leave the period out'])
@@ -71,20 +71,20 @@ export const spanOf = ({ time, name }: Subject, { period }: Pick<SemanticQuery, 
 export const isOne = ({ from, to }: Span, grain: Grain): boolean =>
   startOf(from, grain) === from && Temporal.PlainDate.from(from).add(lengthOf[grain]).toString() === to
 
-/** Whether no period at either end is cut; of fiscal ones the database alone knows. */
+/** Whether the span cuts no period at either end. False for fiscal periods: only the database knows their bounds. */
 export const isWhole = ({ from, to }: Span, grain: Grain): boolean =>
   !isFiscal(grain) && startOf(from, grain) === from && startOf(to, grain) === to
 
 export type Shift = ReturnType<typeof shiftOf>
 
-/** How far back a comparison goes: a year; with a grain one period of it; else the length of the span. `interval` is SQL's; `byMonths`: whole months are set side by side. */
+/** How far back a comparison goes: a year; with a grain one period; else the length of the span. `interval` is for SQL; `byMonths`: month is compared with month. */
 export const shiftOf = (span: Span, compare: 'previous' | 'year', grain: Grain | null) => {
   const step: { readonly days?: number; readonly months?: number } =
     compare === 'year' ? { months: 12 } : grain === null ? lengthOfSpan(span) : lengthOf[grain]
   const byMonths = step.months !== undefined && (grain === null || lengthOf[grain].months !== undefined)
   const back = (date: string): string => {
     const then = Temporal.PlainDate.from(date).subtract(step)
-    // A leap day has none a year earlier.
+    // A leap day has no counterpart a year earlier.
     return (byMonths || then.add(step).equals(date) ? then : then.add({ days: 1 })).toString()
   }
   return { interval: intervalOf(step), byMonths, before: { from: back(span.from), to: back(span.to) } }

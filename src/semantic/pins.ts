@@ -1,9 +1,9 @@
-// What keeps a figure right: members that overlap never meet in it, and what does not add up is asked one by one.
+// Prevents wrong figures: never combines overlapping members of a dimension, and refuses sums over a dimension that does not add up.
 import type { Grain, Metric, SemanticDimension, Subject } from '../definition/semantic.ts'
 import { isOne, type Span } from './period.ts'
 import { type QueryFilter, refuse, type SemanticQuery } from './query.ts'
 
-/** A condition the question did not name, and why it is there. */
+/** A condition that the question did not name, and the reason for it. */
 interface DefaultFilter {
   readonly dimension: SemanticDimension
   readonly is: 'one' | 'not'
@@ -11,7 +11,7 @@ interface DefaultFilter {
   readonly why: string
 }
 
-/** A checked question; what the parts of its statement share. */
+/** A checked question, shared by the parts of its statement. */
 export interface Plan {
   readonly query: SemanticQuery
   readonly subject: Subject
@@ -33,7 +33,7 @@ const rowLengths: ReadonlyMap<string, Grain> = new Map([
   ['monthly', 'month'],
 ])
 
-/** A view can hold rows of several lengths: periods, sums and windows go by that of the rows that the question asks for. */
+/** A view may have daily, weekly and monthly rows: periods, sums and windows use the length that the question filters by. */
 export const withRowsAsked = <Found extends Pick<Plan, 'subject' | 'metrics'>>(found: Found, query: SemanticQuery): Found => {
   const { subject, metrics } = found
   const { time } = subject
@@ -46,7 +46,7 @@ export const withRowsAsked = <Found extends Pick<Plan, 'subject' | 'metrics'>>(f
   }
   const rows = rowLengths.get(asked?.[0] ?? '')
   if (rows === undefined || rows === time.grains[0]) return found
-  // A week can lie in two months.
+  // Weekly rows add up to no longer period: a week can lie in two months.
   const isOfRows = (grain: Grain): boolean =>
     grain !== rows && (rows === 'day' || (rows === 'month' && grain !== 'day' && grain !== 'week'))
   const isBySelf = ({ formula: { kind } }: Metric): boolean => kind !== 'rolling' && (kind !== 'cumulative' || rows === 'day')
@@ -58,7 +58,7 @@ export const withRowsAsked = <Found extends Pick<Plan, 'subject' | 'metrics'>>(f
   }
 }
 
-/** Refuses where members overlap, and what would be summed over what it does not add up over; adds what the question does not choose. */
+/** Adds default filters for dimensions without one. Refuses overlapping members, and sums over dimensions that do not add up. */
 export const withDefaults = (asked: Asked): Plan => {
   const defaults = defaultFilters(asked)
   assertAdditive(asked, defaults)
@@ -110,7 +110,7 @@ const neverBoth = (
   return [{ dimension, is: 'one', value: whole, why: `${name} is ${whole}, which holds all others, unless asked otherwise` }]
 }
 
-/** Values that all filters allow; null: no filter names any. */
+/** Values that all filters allow; null: no filter lists values. */
 const chosen = (filters: readonly QueryFilter[]): readonly string[] | null => {
   const lists = filters.flatMap(({ is }) => (is === undefined ? [] : [is]))
   const [first] = lists
@@ -118,7 +118,7 @@ const chosen = (filters: readonly QueryFilter[]): readonly string[] | null => {
   return [...new Set(first.filter((value) => lists.every((list) => list.includes(value))))]
 }
 
-/** Refuses the first metric that would be summed over what it does not add up over, and says what would do. */
+/** Refuses the first metric that would be summed over a dimension or time over which it does not add up, with suggestions. */
 const assertAdditive = (asked: Asked, defaults: readonly DefaultFilter[]): void => {
   const { subject, metrics, by, query, grain, span } = asked
   const [rows] = subject.time?.grains ?? []

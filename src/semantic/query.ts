@@ -1,5 +1,5 @@
-// A question in words of the model: metrics, what to ask them by, filters, period, comparison, moment; its names found in the model; and the refusal of one that
-// has no right answer.
+// The form of a question: metrics, dimensions, filters, period, comparison, moment. Finds its names in the model, and refuses a question that has no right
+// answer.
 import { z } from 'zod'
 import { suggest } from '../definition/problem.ts'
 import { grains, type Metric, type SemanticDimension, type SemanticModel, type Subject } from '../definition/semantic.ts'
@@ -33,7 +33,7 @@ const day = z
   .string()
   .regex(/^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$/, 'a month such as 2026-01, or a day such as 2026-01-31')
 
-/** What a caller may send. Everything else is refused by name. */
+/** The fields that a caller may send. Any other field is refused by name. */
 export const querySchema = z.strictObject({
   metrics: z.array(name).min(1).max(10).describe('Names of metrics, all of one subject; list_metrics has them.'),
   by: z.array(name).max(6).default([]).describe('Dimensions that make a row each; none: one figure.'),
@@ -54,7 +54,7 @@ export const querySchema = z.strictObject({
 export type SemanticQuery = z.output<typeof querySchema>
 export type QueryFilter = SemanticQuery['where'][number]
 
-/** Not a failure: the question as it stands has no right answer, or costs too much. */
+/** No failure: the question has no right answer, or takes too long. */
 export class QueryRefusedError extends Error {
   override readonly name = 'QueryRefusedError'
   /** Changes to the question that would make it answerable, the best first. */
@@ -75,7 +75,7 @@ export const refuse = (because: string, instead: readonly string[] = []): never 
 export const allMetrics = ({ subjects }: SemanticModel) =>
   [...subjects.values()].flatMap((subject) => [...subject.metrics.values()].map((metric) => ({ metric, subject })))
 
-/** By name, or refused with the nearest names. */
+/** The metric of that name. Throws QueryRefusedError with the nearest names. */
 export const findMetric = (model: SemanticModel, name: string) => {
   const all = allMetrics(model)
   const found = all.find(({ metric }) => metric.name === name)
@@ -86,7 +86,7 @@ export const findMetric = (model: SemanticModel, name: string) => {
   return refuse(`There is no metric '${name}'.${hint}`, meant.length > 0 ? meant : ['list_metrics names them all'])
 }
 
-/** All of one subject: rows of different views have no common grain. */
+/** The metrics, which must belong to one subject: rows of different views have no common grain. */
 export const findMetrics = (model: SemanticModel, names: readonly string[]): { subject: Subject; metrics: readonly Metric[] } => {
   const found = [...new Set(names)].map((name) => findMetric(model, name))
   const [first] = found
@@ -104,7 +104,7 @@ export const findMetrics = (model: SemanticModel, names: readonly string[]): { s
   return { subject: first.subject, metrics: found.map(({ metric }) => metric) }
 }
 
-/** By name, or refused: with subjects that have it, where there are any. */
+/** The dimension of that name. Throws QueryRefusedError, with other subjects that have it. */
 export const findDimension = (model: SemanticModel, subject: Subject, name: string): SemanticDimension => {
   const found = subject.dimensions.get(name)
   if (found !== undefined) return found

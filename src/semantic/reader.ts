@@ -1,4 +1,4 @@
-// A login that reads bi and nothing else: one transaction an answer, read only, with a limit on its time; questions have one on their rows.
+// Reads bi with a login or role that can read nothing else: one read-only transaction an answer, with a time limit.
 import type { RawBuilder } from 'kysely'
 import { z } from 'zod'
 import { messageOf, settingError } from '../core/errors.ts'
@@ -10,16 +10,16 @@ import { type Session, withSession } from '../db/session.ts'
 import type { Db } from '../db/tables.ts'
 import { refuse } from './query.ts'
 
-/** What a person waits. The planner's estimate is no limit: it is wrong by a factor of a thousand for questions that take milliseconds. */
+/** How long a person waits. A limit on the planner's estimate would not help: for questions of milliseconds it is wrong by a factor of a thousand. */
 const usualTimeoutMs = 10_000
 
-/** Whose eyes the warehouse is seen with. */
+/** How to read the warehouse. */
 interface ReaderOptions {
   /** Login of a reader; null: the warehouse's own login, which takes the reader's role in every transaction. */
   readonly readerUrl: Secret | null
   readonly databaseUrl: Secret | null
   readonly home: string
-  /** Of all statements of one answer together. Default 10 s. */
+  /** Time limit for all statements of one answer together. Default 10 s. */
   readonly timeoutMs?: number
 }
 
@@ -29,21 +29,21 @@ export interface Rows {
   readonly rows: readonly (readonly unknown[])[]
 }
 
-/** What may be asked inside of one answer: everything sees the same moment. */
+/** Access to the database within one answer: all statements see one snapshot. */
 export interface Reading {
   readonly db: Db
   /** One statement with its values. Throws QueryRefusedError where the answer takes too long. */
   read(statement: { readonly sql: string; readonly parameters: readonly unknown[] }): Promise<Rows>
 }
 
-/** Rows of a statement of ours, as far as they were foreseen. @param row what each must be */
+/** Rows of one of our statements, checked. @param row schema of each row */
 export const rowsOf = async <Row>({ db, read }: Reading, statement: RawBuilder<unknown>, row: z.ZodType<Row>): Promise<Row[]> =>
   z.array(row).parse((await read(statement.compile(db))).rows)
 
 /** The warehouse as a reader. */
 export type Reader = Awaited<ReturnType<typeof openReader>>
 
-/** Throws CONFIGURATION where the login may more than read bi. */
+/** Throws CONFIGURATION where the login has more rights than reading bi. */
 export const openReader = async ({ readerUrl, databaseUrl, home, timeoutMs = usualTimeoutMs }: ReaderOptions) => {
   const database = await openDatabase({
     databaseUrl: readerUrl ?? databaseUrl,
@@ -122,7 +122,7 @@ const readingOf = ({ client, kysely }: Session, timeoutMs: number, until: number
 
 const narrower = ['name a shorter period', 'filter by the first columns of the grain', 'ask a subject with fewer rows']
 
-/** Only what the question caused is refused; everything else is a failure. */
+/** Turns errors that the question caused into refusals; throws all others. */
 const refuseRead = (error: unknown, timeoutMs: number): never => {
   const state = sqlStateOf(error)
   if (state === '57014') return refuse(`The question took longer than ${timeoutMs / 1000} s.`, narrower)

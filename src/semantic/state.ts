@@ -1,4 +1,4 @@
-// What is there, what is final and what is missing of the months that an answer is made of.
+// Which months of an answer are loaded, final, or missing.
 import { sql } from 'kysely'
 import { z } from 'zod'
 import { addWindows, windowsBetween } from '../core/window.ts'
@@ -10,14 +10,14 @@ import { type Reading, rowsOf } from './reader.ts'
 export interface MethodBreak {
   readonly starts_on: string
   readonly columns: readonly string[]
-  /** Of what was before; null where another table continues from then on. */
+  /** Change as a fraction of the former value; null: another table continues from then on. */
   readonly change: number | null
 }
 
 /** What a reader must know before believing a figure. */
 export type AnswerState = Awaited<ReturnType<typeof stateOf>>
 
-/** What of the cells was asked for: by the name of a column of bi.coverage. */
+/** A filter on cells: `column` is a column of bi.coverage. */
 export interface CellFilter {
   readonly column: string
   readonly isNot: boolean
@@ -29,12 +29,12 @@ const breakRow = z.tuple([z.string(), z.array(z.string()).nullable(), z.coerce.n
 const monthName = z.tuple([z.string()])
 const partRow = z.tuple([z.string(), z.string()])
 const cellRow = z.tuple([z.string(), z.string(), z.coerce.string()])
-/** Cells that are named one by one. */
+/** Most cells that are named one by one. */
 const mostCells = 20
 /** Ten years. */
 const mostMonths = 120
 
-/** @param spans of the question and its comparison; none: everything that is loaded */
+/** @param spans of the question and its comparison; empty: all loaded data */
 export const stateOf = async (
   reading: Reading,
   model: SemanticModel,
@@ -52,7 +52,7 @@ export const stateOf = async (
   const absent = parts.length === 0 ? [] : monthsOfAll(spans).filter((month) => !months.some(([there]) => there === month))
   const former = await monthsShown(reading, facts, absent)
   const handedOver = parts[1]?.from?.slice(0, 7)
-  // A summary has no rows of what continues its pipeline, whatever is loaded of that.
+  // A summary has no rows of its pipeline's successor, also where the successor is loaded.
   const after =
     handedOver === undefined || subject.time === null
       ? []
@@ -67,7 +67,7 @@ export const stateOf = async (
     .filter(([month, , , isFinal]) => isFinal === false || capped.some(([period]) => period.startsWith(month)))
     .map(([month]) => month)
   return {
-    /** Whether every month is behind the look-back, so that no change is expected; null: not known. */
+    /** Whether every month is older than the look-back, so that no change is expected; null: not known. */
     is_final: months.length === 0 || facts === undefined ? null : not_final.length === 0,
     /** Months, as 2026-01, that the service may still change. */
     not_final,
@@ -76,18 +76,18 @@ export const stateOf = async (
       ...absent.filter((month) => !former.includes(month)),
       ...after.filter((month) => !summedUp.includes(month)),
     ].sort(),
-    /** Months of which cells (one of each thing the pipeline runs for) are without rows. */
+    /** Months in which cells (one value of each dimension) have no rows. */
     months_incomplete: incomplete.map(([month, expected, found]) => ({ month, cells: expected, cells_with_rows: found })),
-    /** The first cells without rows of what was asked for, with the reason. */
+    /** The first cells of the question without rows, with the reason. */
     cells_missing: missing.map(([period, cell, reason]) => ({ period, cell, reason })),
-    /** The first cells of which only so many rows are loaded: what is beyond is in no figure. */
+    /** The first cells of which only the first `rows` rows are loaded: no figure contains the rest. */
     cells_cut: cut.map(([period, cell, rows]) => ({ period, cell, rows: Number(rows) })),
-    /** Days, within the period and its comparison, from which on the service counts by another method; the change is a fraction of what was before. */
+    /** Days, within the period and its comparison, from which the service counts by another method; `change` is a fraction of the former value. */
     method_breaks: await breaksWithin(reading, parts, spans),
   }
 }
 
-/** Rows that compare are made of earlier months, too. */
+/** Earlier spans that rows with `months_back` also depend on. */
 const earlierSpans = ({ spans, cells }: Parameters<typeof stateOf>[3]): Span[] =>
   cells
     .flatMap(({ column, isNot, values }) => (column === 'months_back' && !isNot ? values : []))
@@ -96,7 +96,7 @@ const earlierSpans = ({ spans, cells }: Parameters<typeof stateOf>[3]): Span[] =
       spans.map(({ from, to }) => ({ from: earlier(from, 'month', Number(back)), to: earlier(to, 'month', Number(back)) })),
     )
 
-/** The other domain of a pair has its cells by domain, too; what is called period is a length. */
+/** Filters by the columns of bi.coverage. The second domain of a pair has its cells under `domain`, too; a filter on `period` is dropped, because there it means a length. */
 const cellsMeant = ({ dimensions }: Subject, cells: readonly CellFilter[]): CellFilter[] => {
   const keyOf = (column: string): string => [...dimensions.values()].find((one) => one.column === column)?.entity?.key ?? column
   const meant = cells.filter(({ column }) => column !== 'period').map((one) => ({ ...one, column: keyOf(one.column) }))
@@ -104,7 +104,7 @@ const cellsMeant = ({ dimensions }: Subject, cells: readonly CellFilter[]): Cell
   return meant.map((one) => ({ ...one, values: meant.filter(isSame(one)).flatMap(({ values }) => values) }))
 }
 
-/** A pipeline, and from which day to which its rows are shown; null: from the first, to the last. */
+/** A pipeline and the days for which a view shows its rows; null: no bound. */
 interface Part {
   readonly pipeline: string
   readonly from: string | null
@@ -117,7 +117,7 @@ interface Asked {
   readonly cells: readonly CellFilter[]
 }
 
-/** The pipelines whose rows a view shows, one after the other: what ended, and what continues it. */
+/** The pipelines whose rows a view shows, in order: a pipeline that ended, then its successors. */
 const partsOf = async (reading: Reading, pipeline: string, before: readonly Part[] = []): Promise<Part[]> => {
   const hasEnds = (await columnNames(reading.db, 'bi.breaks')).includes('continued_by')
   const statement = sql`select continued_by, starts_on::text from bi.breaks where pipeline = ${pipeline} and kind = 'table'`
@@ -126,7 +126,7 @@ const partsOf = async (reading: Reading, pipeline: string, before: readonly Part
   return next === null || parts.some((part) => part.pipeline === next) ? parts : partsOf(reading, next, parts)
 }
 
-/** Rows of `column` (a day) that the parts show. */
+/** A condition on `column` (a day): the rows that the parts show. */
 const inParts = (column: string, parts: readonly Part[]) =>
   sql`(${sql.join(
     parts.map(
@@ -136,7 +136,7 @@ const inParts = (column: string, parts: readonly Part[]) =>
     sql` or `,
   )})`
 
-/** Those that have days of the spans before and after them; also the day from which on another table continues. */
+/** Method breaks inside the spans (with days before and after); also the day from which another table continues. */
 const breaksWithin = async (reading: Reading, parts: readonly Part[], spans: readonly Span[]): Promise<MethodBreak[]> => {
   if (parts.length === 0 || (await columnNames(reading.db, 'bi.breaks')).length === 0) return []
   const [first, last] = [spans.map(({ from }) => from).sort()[0], spans.map(({ to }) => to).sort().at(-1)] // biome-ignore format: one look
@@ -158,7 +158,7 @@ const withinSpans = (column: string, spans: readonly Span[]) =>
         sql` or `,
       )})`
 
-/** Newest first: the first cells of the view that were asked for, with what it says of each. @param only a condition of that view */
+/** The first cells of the question in the view, newest first, each with the column `said`. @param only a further condition on the view */
 const cellsIn = async (
   reading: Reading,
   view: 'bi.coverage' | 'bi.cut_units',
@@ -179,7 +179,7 @@ const cellsIn = async (
   return rowsOf(reading, statement, cellRow)
 }
 
-/** Rows of one window are final together, so one of them tells. */
+/** Loaded months with counts of cells and whether they are final. All rows of a window become final together, so one row is enough. */
 const monthsOf = async (reading: Reading, parts: readonly Part[], facts: Subject | undefined, spans: readonly Span[]) => {
   const time = sql.ref(`f.${facts?.time?.column ?? 'month'}`)
   const isFinal =
@@ -192,7 +192,7 @@ const monthsOf = async (reading: Reading, parts: readonly Part[], facts: Subject
   return rowsOf(reading, statement, monthRow)
 }
 
-/** Months that the published version does not cover and the former one shows. */
+/** The given months that have rows in the view, for example rows of a former version. */
 const monthsShown = async (reading: Reading, facts: Subject | undefined, months: readonly string[]): Promise<string[]> => {
   if (facts?.time == null || months.length === 0) return []
   const time = sql.ref(`f.${facts.time.column}`)

@@ -1,6 +1,6 @@
-// The SELECT of a checked question: rows of one view, filtered, grouped, ordered, and never more than asked for. Two periods are compared like with like: figures
-// change over what both have. A cell (a slice in one of the periods) counts for a metric where the metric's measure is there on both sides; rows that only one
-// side of such a cell has (a keyword won or lost) stand for 0 on the other.
+// The SELECT of a checked question: rows of one view, filtered, grouped, ordered and limited. Two periods are compared like with like: a change is over cells
+// (a slice in one of the periods) that have the metric's measure in both periods. Inside such a cell a row that only one period has (a keyword won or lost)
+// counts as 0 in the other.
 import { type RawBuilder, sql } from 'kysely'
 import { againstOf, isFiscal, type Metric, type SemanticDimension, type Subject } from '../definition/semantic.ts'
 import { formulaSql, measureOf, measuresOf, narrowed } from './formula.ts'
@@ -19,15 +19,15 @@ export interface AnswerRows {
 }
 
 /**
- * `tied`: columns of the order in which rows at the limit may be alike: none is left out by chance. None where the order is by what a row is of.
- * @param rowOf names of the columns that say what a row is of, the period first where there is one
+ * `tied`: columns of the order by which rows may tie at the limit, so that no tied row is dropped by chance. Empty where the order ends with a column of `rowOf`.
+ * @param rowOf names of the columns that identify a row, the period first where there is one
  */
 export const statementOf = ({ query }: Plan, rowOf: readonly string[], { sql: rows, figures }: AnswerRows) => {
   const columns = [...rowOf, ...figures]
   const chosen = chosenOrder(query, rowOf, columns)
   const last = chosen.at(-1)?.by ?? ''
   const tied = chosen.length === 0 || rowOf.includes(last) ? [] : chosen.map(({ by }) => by)
-  // Ties by what a row is of, so that answers repeat.
+  // Break ties by the columns that identify a row, so that answers are reproducible.
   const ties = rowOf.filter((name) => !chosen.some(({ by }) => by === name)).map((by) => ({ by, descending: false }))
   const order = [...chosen, ...ties].map(
     ({ by, descending }) => sql`${sql.ref(by)} ${sql.raw(descending ? 'desc' : 'asc')} nulls last`,
@@ -40,7 +40,7 @@ export const statementOf = ({ query }: Plan, rowOf: readonly string[], { sql: ro
   return { sql: sql`select ${names} from (${first}) as answer${sorted} limit ${sql.lit(mostRows + 1)}`, tied }
 }
 
-/** As asked; else periods in their order, or the largest first. */
+/** The order of the question; default: by period, else largest first. */
 const chosenOrder = ({ order }: SemanticQuery, rowOf: readonly string[], columns: readonly string[]): SemanticQuery['order'] => {
   const unknown = order.find(({ by }) => !columns.includes(by))
   const ways = columns.map((name) => `order by ${name}`)
@@ -49,7 +49,7 @@ const chosenOrder = ({ order }: SemanticQuery, rowOf: readonly string[], columns
   return [rowOf[0] === 'period' ? { by: 'period', descending: false } : { by: columns[rowOf.length] ?? '', descending: true }]
 }
 
-/** One period, or all of them. */
+/** Rows without a comparison. */
 export const plainRows = (plan: Plan): AnswerRows => {
   const { subject, metrics, span } = plan
   const made = metrics.map((metric) => named(sql.raw(formulaSql(metric, subject)), metric.name))
@@ -57,14 +57,14 @@ export const plainRows = (plan: Plan): AnswerRows => {
   return { sql: groupedFacts(plan, made, where), figures: metrics.map(({ name }) => name) }
 }
 
-/** @param kept what else tells groups apart */
+/** @param kept a further expression to group by */
 export const groupedFacts = (plan: Plan, made: readonly Sql[], where: readonly Sql[], kept?: Sql): Sql => {
   const time = plan.subject.time?.column ?? ''
   const from = sql`from ${viewOf(plan)} as facts${calendarJoin(plan, time)}${entityJoins(plan)}${whereAll(where)}`
   return grouped(plan, time, made, from, kept)
 }
 
-/** @param time column of the facts that periods are told by */
+/** @param time column of the facts from which periods are made */
 const grouped = (plan: Plan, time: string, made: readonly Sql[], from: Sql, kept?: Sql): Sql => {
   const periods = periodsOf(plan, time)
   const more = kept === undefined ? [] : [kept]
@@ -73,7 +73,7 @@ const grouped = (plan: Plan, time: string, made: readonly Sql[], from: Sql, kept
     ...plan.by.map((one) => named(columnOf(one), one.name)),
     ...more.map((one) => named(one, '_kept')),
   ]
-  // By its name: it has parameters.
+  // `_kept` by name, because its expression has parameters.
   const groups = [...periods, ...plan.by.map(columnOf), ...more.map(() => sql.ref('_kept'))]
   const by = groups.length === 0 ? sql`` : sql` group by ${sql.join(groups)}`
   return sql`select ${sql.join([...columns, ...made])} ${from}${by}`
@@ -87,7 +87,7 @@ const viewOf = ({ query, subject }: Plan): Sql =>
 export const whereAll = (conditions: readonly Sql[]): Sql =>
   conditions.length === 0 ? sql`` : sql` where ${sql.join(conditions, sql` and `)}`
 
-/** None or one: the first day of the row's period. The rows' own length needs no cutting. */
+/** SQL for the first day of the row's period; empty without a grain. Rows already of that length need no date_trunc. */
 export const periodsOf = ({ subject: { time }, grain }: Plan, column: string): Sql[] => {
   if (time === null || grain === null) return []
   const day = sql`facts.${sql.ref(column)}`
@@ -96,14 +96,14 @@ export const periodsOf = ({ subject: { time }, grain }: Plan, column: string): S
   return [grain === time.grains[0] ? day : sql`date_trunc(${sql.lit(grain)}, ${day})::date`]
 }
 
-/** Where fiscal periods are asked for. */
+/** Joins the calendar where the question has a fiscal grain. */
 export const calendarJoin = ({ grain }: Plan, column: string): Sql =>
   grain !== null && isFiscal(grain) ? sql` join bi.dim_date as calendar on calendar.date = facts.${sql.ref(column)}` : sql``
 
 export const columnOf = ({ of, column, table }: SemanticDimension): Sql =>
   of === null ? sql`facts.${sql.ref(column)}` : sql`${sql.ref(`of_${of}_${table}`)}.${sql.ref(column)}`
 
-/** Attributes of entities: many rows to one, by the entity's key. */
+/** Joins the attributes of entities by the entity's key, many to one. */
 const entityJoins = ({ subject, by, query }: Plan): Sql => {
   const used = [...by, ...query.where.flatMap(({ dimension }) => subject.dimensions.get(dimension) ?? [])]
   const tables = new Map(used.flatMap(({ of, table }) => (of === null ? [] : [[`${of}_${table}`, { of, table }] as const])))
@@ -111,7 +111,7 @@ const entityJoins = ({ subject, by, query }: Plan): Sql => {
     const root = subject.dimensions.get(of)
     if (root?.entity == null) return []
     const alias = sql.ref(`of_${name}`)
-    // Only what is asked for leaves the entity: its columns may be called as those of the view are.
+    // Select only the needed attributes: other columns of the entity may have names of the view's columns.
     const attributes = [...new Set(used.filter((one) => one.of === of && one.table === table).map(({ column }) => column))]
     return [
       sql` left join (select ${sql.ref(root.entity.key)} as of_key, ${refs(attributes)} from ${sql.table(`bi.${table ?? root.entity.table}`)}) as ${alias}
@@ -127,7 +127,7 @@ export const spanConditions = ({ time }: Subject, span: Span | null): Sql[] => {
   return [sql`${column} >= ${span.from}`, sql`${column} < ${span.to}`]
 }
 
-/** Of the filters and the defaults on those dimensions. */
+/** Conditions from the filters and defaults on the dimensions that `isMeant` accepts. */
 export const conditionsOn = (
   { subject, query, defaults }: Plan,
   isMeant: (dimension: SemanticDimension) => boolean = () => true,
@@ -149,18 +149,18 @@ const conditionsOf = ({ is, is_not, contains, at_least, at_most }: QueryFilter, 
   ...(at_most === undefined ? [] : [sql`${column} <= ${at_most}`]),
 ]
 
-/** The period of the question and the one before. */
+/** The period of the question and its distance to the compared period. */
 export interface Sides {
   readonly span: Span
   readonly shift: Shift
 }
 
-/** What a reader gets for a metric: everything of both periods, then the change of what both have. */
+/** The columns of a compared metric: the figures of both periods, then change and growth over cells that both have. */
 const namesOf = (name: string): string[] => [name, `${name}_before`, `${name}_change`, `${name}_growth`]
 
 type Side = 'now' | 'before'
 
-/** Rows of both periods; the earlier ones are moved to where they are compared. */
+/** Rows of both periods; `_at` moves earlier rows to the later period's dates. */
 const bothSides = (plan: Plan, { span, shift }: Sides): Sql => {
   const day = sql`facts.${sql.ref(plan.subject.time?.column ?? '')}`
   const at = shift.byMonths ? sql`date_trunc('month', ${day})::date` : day
@@ -168,12 +168,12 @@ const bothSides = (plan: Plan, { span, shift }: Sides): Sql => {
   const then = sql`(${at} + ${step})::date`
   const rows = (side: Side, within: Span, place: Sql, ...more: readonly Sql[]): Sql =>
     sql`select ${sql.lit(side)} as _side, ${place} as _at, facts.* from ${viewOf(plan)} as facts${whereAll([...spanConditions(plan.subject, within), ...more])}`
-  // A leap day has none a year later.
+  // A leap day has no counterpart a year later.
   const before = rows('before', shift.before, then, sql`(${then} - ${step})::date = ${at}`)
   return sql`(${rows('now', span, at)} union all ${before}) as facts`
 }
 
-/** Whether it tells slices apart, by itself or as an attribute of what does. */
+/** Whether the dimension is a column of the slice, or an attribute of one. */
 const isOfSlice =
   ({ slice, dimensions }: Subject) =>
   ({ column, of }: SemanticDimension): boolean =>
@@ -198,7 +198,7 @@ const cellsOf = (plan: Plan, sides: Sides): Sql => {
   return sql`select ${sql.join(columns)} from ${bothSides(plan, sides)}${entityJoins(plan)}${whereAll(where)} group by ${sql.join(places)}`
 }
 
-/** Sums and counts over cells that are there are 0 where no row fits; other figures are not. */
+/** In an existing cell a sum or count without rows is 0; other figures stay NULL. */
 const figureOf = (metric: Metric, subject: Subject, condition: string, isExact: boolean): string => {
   const narrow = narrowed(metric, condition)
   const figure = formulaSql(narrow, subject, isExact)
@@ -229,20 +229,20 @@ export const comparedRows = (plan: Plan, sides: Sides): AnswerRows => {
   return { sql: sql`with cells as (${cellsOf(plan, sides)}) ${rows}`, figures: metrics.flatMap(({ name }) => namesOf(name)) }
 }
 
-/** One row: cells that have it on both sides, only before, only now. */
+/** A query of one row: counts of cells on both sides, only before, only now. */
 const sidesCounted = (now: Sql, before: Sql): Sql =>
   sql`select count(*) filter (where ${now} and ${before}), count(*) filter (where ${before} and not ${now}), count(*) filter (where ${now} and not ${before})`
 
-/** Of several metrics, or values that are never added up, for the one that is compared over the fewest. */
+/** Of several counts (for several metrics, or values that are never combined) the one with the fewest cells on both sides. */
 const fewest = (counts: readonly Sql[]): Sql => sql`${sql.join(counts, sql` union all `)} order by 1 limit 1`
 
-/** One row: cells whose figure both periods have, only the earlier one, only the later one. */
+/** A query of one row: counts of cells whose figure exists in both periods, only in the earlier, only in the later. */
 export const comparedCells = (plan: Plan, sides: Sides): Sql => {
   const counts = plan.metrics.map((_, at) => sql`${sidesCounted(sql.ref(`_now${at}`), sql.ref(`_before${at}`))} from cells`)
   return sql`with cells as (${cellsOf(plan, sides)}) ${fewest(counts)}`
 }
 
-/** The same of figures whose rows have both periods (`against`); null: none of them is. */
+/** The same for metrics whose rows already hold both periods (`against`); null: the question has none. */
 export const comparedPairs = (plan: Plan): Sql | null => {
   const { subject, metrics, span, by } = plan
   const apart = by.filter(({ overlap }) => overlap.kind === 'one').map(columnOf)

@@ -1,10 +1,10 @@
-// Values as YAML in blocks, the same for the same input.
+// Writes values as YAML in block style; the same input gives the same text.
 import { Document, isScalar, visit } from 'yaml'
 
-/** What a file is made of; undefined is left out. */
+/** A value of a file; undefined is left out. */
 export type YamlValue = string | number | boolean | null | readonly YamlValue[] | YamlMap
 
-/** The top of a file. */
+/** A map, also the top level of a file. */
 export interface YamlMap {
   readonly [key: string]: YamlValue | undefined
 }
@@ -12,7 +12,7 @@ export interface YamlMap {
 /** The first line of each generated file. */
 export const madeBy = '# Made by `millrace docs` from semantic/*.yaml; do not edit.'
 
-/** YAML 1.1, which Python reads: there some words are no text without quotes. */
+/** YAML 1.1, as Python tools read it: there some words (yes, off) are no text without quotes. */
 const form = {
   version: '1.1',
   defaultStringType: 'QUOTE_DOUBLE',
@@ -23,7 +23,7 @@ const form = {
   flowCollectionPadding: false,
 } as const
 
-/** A whole file, its first line saying who made it. Characters that YAML does not take as they are stand as JSON escapes them. */
+/** A whole file with `madeBy` as its first line. Characters that YAML does not allow are escaped as in JSON. */
 export const yamlFile = (value: YamlValue): string => {
   const document = new Document(value, form)
   visit(document, {

@@ -9,9 +9,9 @@ import { page } from './layout.ts'
 
 const cookieName = 'millrace_session'
 const sessionMs = 12 * 60 * 60 * 1000
-/** Wrong tokens a sender may try a minute; then each further one is refused unread, while the right one is taken from anybody. */
+/** Wrong tokens that a sender may try in a minute; then its further wrong tokens get 429. The right token always works. */
 const failuresAMinute = 10
-/** Senders remembered; the oldest go first. */
+/** Most senders that are remembered; the oldest are forgotten first. */
 const mostSenders = 10_000
 
 /** `token` null: none is needed, because only this machine can reach the page. */
@@ -22,7 +22,7 @@ export interface Access {
 
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
 
-/** In constant time, whatever the length. */
+/** Compares in constant time, also texts of different lengths. */
 export const equal = (a: string, b: string): boolean => timingSafeEqual(digest(a), digest(b))
 
 const loopbackNames = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i
@@ -32,7 +32,7 @@ export const createAccess = ({ token, nowMs }: Access) => {
   const sessions = new Map<string, number>()
   const failures = new Map<string, readonly number[]>()
 
-  /** null: the right one. Guessing a token of 16 characters or more is hopeless at any speed; the limit keeps the noise down. */
+  /** null: the token is right. A token of 16 characters or more cannot be guessed at any speed; the limit only keeps the noise down. */
   const refusal = (context: Context, given: string): 'wrong' | 'too many' | null => {
     if (token !== null && equal(given, token.reveal())) return null
     const sender = getConnInfo(context).remote.address ?? ''

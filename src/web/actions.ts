@@ -1,4 +1,4 @@
-// What a person may do from the page: each asks first, and acts only on a form sent from the page itself.
+// Actions that a person may take from the page: each asks for confirmation and acts only on a form sent from the page itself.
 import { hash } from 'node:crypto'
 import type { Context, Hono } from 'hono'
 import { html } from 'hono/html'
@@ -14,7 +14,7 @@ import { repairCredits } from './reads/repair-credits.ts'
 import { unitDetail } from './reads/unit-detail.ts'
 import { unitLine } from './reads/unit-lines.ts'
 
-/** The number in the path's `:id`; one that no row can have is an address of nothing. Throws 404. */
+/** The number in the path's `:id`. Throws 404 for a number too large for any row. */
 export const numberIn = (context: Context): number => {
   const value = Number(context.req.param('id'))
   if (Number.isSafeInteger(value)) return value
@@ -24,11 +24,11 @@ export const numberIn = (context: Context): number => {
 type Question = Readonly<Record<'title' | 'text' | 'button', string>>
 
 interface Action {
-  /** What is asked before; null: there is no such unit or run. */
+  /** The question before the action; null: there is no such unit, run or approval. */
   question(web: WebContext, id: number): Promise<Question | null>
-  /** Under which number the same is asked for now; null: under none. */
+  /** The id that replaced this one, such as a newer approval; null: none. */
   successor?(web: WebContext, id: number): Promise<number | null>
-  /** What became of it, and whether anything did. */
+  /** Acts; the result in words, and whether anything was done. */
   act(web: WebContext, id: number): Promise<readonly [text: string, isDone: boolean]>
 }
 
@@ -39,7 +39,7 @@ type UnitWords = Readonly<Record<'title' | 'state' | 'meaning' | 'button' | 'don
   act(db: WebContext['kysely'], id: number, by: string): Promise<boolean>
 }
 
-/** A unit is asked about with why it stands as it does, and what trying again costs. */
+/** The question about a unit shows the reason for its state and the cost of trying again. */
 const unitAction = (words: UnitWords): Action => ({
   question: async (web, id) => {
     const unit = await unitLine(web.kysely, id)
@@ -68,7 +68,7 @@ const retry = unitAction({
   undone: 'It has not failed (any more); nothing was changed.',
 })
 
-/** Of all that waits of the pipeline, as `millrace approve` has it. */
+/** Approves everything of the pipeline that waits, as `millrace approve` does. */
 const approve: Action = {
   question: async ({ kysely }, id) => {
     const waiting = await waitingWords(kysely)
@@ -105,7 +105,7 @@ const cancel: Action = {
   act: async ({ actions }, id) => [`The run is ${await actions.cancel(id)}.`, true],
 }
 
-/** The whole month, as the command on the unit's page has it. */
+/** Replays the whole month, as the command on the unit's page does. */
 const replay: Action = {
   question: async ({ kysely, actions }, id) => {
     const unit = await unitDetail(kysely, id)
@@ -152,7 +152,7 @@ export const mountActions = (app: Hono, web: WebContext): void => {
     })
     app.post(path, async (context) => {
       const id = numberIn(context)
-      // What is asked for by now may cost more than the page said: it is asked again.
+      // The action may cost more by now than the page said: then the question is shown again.
       const asked = await question(web, id)
       if (asked === null) return elsewhere(context, id)
       const { shown = markOf(asked) } = await context.req.parseBody()

@@ -1,4 +1,4 @@
-// The status page as one app: headers, access, pages, metrics and the three actions.
+// The status page as one app: headers, access, pages, metrics and actions.
 import { serveStatic } from '@hono/node-server/serve-static'
 import { setTimeout } from 'node:timers/promises'
 import { type Context, Hono } from 'hono'
@@ -37,8 +37,8 @@ const unitsADefaultPage = 500
 const mostSearched = 200
 
 /**
- * The page without a server. Answers `/healthz` and `/metrics` besides the pages.
- * @param token null: loopback alone may look @param onError gets every error; the visitor reads that something went wrong and no more
+ * The page without a server. Answers `/healthz`, `/livez` and `/metrics` besides the pages.
+ * @param token null: only loopback has access @param onError gets every error; the visitor only learns that something went wrong
  */
 export const createStatusApp = (context: WebContext, token: Secret | null, onError: (error: unknown) => void) => {
   const app = new Hono()
@@ -66,7 +66,7 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
     await next()
     request.header('cache-control', 'no-store')
   })
-  // Forms here hold a token at most; more is refused before it is read.
+  // The largest form holds a token; a larger body is refused before it is read.
   app.use(bodyLimit({ maxSize: mostBodyBytes, onError: (request) => request.text('The body is too large.\n', 413) }))
   app.use(async (request, next) =>
     isReadable(request.req.url) ? next() : request.text('The address holds bytes that no text has.\n', 400),
@@ -76,7 +76,7 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
   app.get('/healthz', (request) => health(request, probe, 503))
   app.get('/livez', (request) => health(request, probe, 200))
   if (context.hooks !== null) mountHooks(app, context.hooks)
-  // A browser names the page a form was sent from; one from elsewhere is refused before anything is read.
+  // A browser names the origin of a form; a form from another site is refused before its body is read.
   app.use(csrf())
   app.get('/login', (request) => access.login(request))
   app.post('/login', (request) => access.login(request))
@@ -90,7 +90,7 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
   app.notFound((request) => request.html(notice(context, 'Not found', 'There is nothing at this address.'), 404))
   app.onError((error, request) => {
     if (error instanceof HTTPException) return error.status === 403 ? request.text(fromElsewhere, 403) : error.getResponse()
-    // Class 22: a value that no column could hold. Nothing is wrong with the ledger.
+    // Class 22: the address has a value that no column can hold. The ledger works.
     if (sqlStateOf(error).startsWith('22'))
       return request.html(notice(context, 'Not found', 'There is nothing at this address.'), 404)
     onError(error)
@@ -103,8 +103,8 @@ const fromElsewhere =
   'Forbidden: a form must be sent from this page itself. A script uses the command that the page shows beside the button.\n'
 
 /**
- * For probes: no figure, no name, hence open to all. 200 while the ledger answers and may be written and, beside `schedule`, time is kept; 503 otherwise.
- * @param whenAway what a database that is not reachable, or takes no writes, comes to: a restart for that gains nothing.
+ * For probes. Open to all: it shows no figure and no name. 200 while the ledger answers and accepts writes and no tick is overdue; else 503.
+ * @param whenAway status while the database is unreachable or read-only: 200 for liveness probes, because a restart would not help.
  */
 const health = async (request: Context, probe: Probe, whenAway: 200 | 503): Promise<Response> => {
   const found = await probe()
@@ -116,16 +116,16 @@ const health = async (request: Context, probe: Probe, whenAway: 200 | 503): Prom
 
 type Probe = () => Promise<'well' | 'overdue' | 'read-only' | 'away'>
 
-/** A probe waits a few seconds: a database that hangs is away. */
+/** Shorter than a probe's timeout; a database that hangs for so long counts as unreachable. */
 const probeMs = 1_500
 
-/** Probes share one question, so that a database that hangs does not take a connection for each. */
+/** Concurrent probes share one query, so that a database that hangs does not use a connection for each. */
 const createProbe = ({ kysely, overdue, actions }: WebContext): Probe => {
   let asking: ReturnType<Probe> | null = null
   const ask: Probe = async () => {
     try {
       const refuses = await queryValue<Texts<'refuses'>>(kysely)`select current_setting('transaction_read_only') as refuses`
-      // A page alone only reads, also from a standby.
+      // Without `replay` the page only reads, so a standby is fine.
       if (refuses === 'on' && actions.replay !== null) return 'read-only'
       return (await overdue()).length === 0 ? 'well' : 'overdue'
     } catch {
@@ -148,7 +148,7 @@ const metrics = async (request: Context, context: WebContext, probe: Probe): Pro
 const notice = ({ warehouse }: WebContext, title: string, text: string): Html =>
   page({ title, place: '', warehouse, live: false, body: html`<p>${text} <a href="/">To the overview</a></p>` })
 
-/** PostgreSQL's text holds neither NUL nor what is not UTF-8. */
+/** Whether PostgreSQL could store the address as text: no NUL, valid UTF-8. */
 const isReadable = (url: string): boolean => {
   try {
     return !decodeURIComponent(url.replaceAll('+', ' ')).includes('\0')
@@ -210,7 +210,7 @@ const wholeNumber = (text: string | undefined): number | null => {
 
 /** Pages that ask within this time share one question to the ledger. */
 const sharedMs = 900
-/** Jobs counted at most each time; a larger run shows by its requests and loads. */
+/** Most jobs counted in a query; in a larger run, requests and loads show the progress. */
 const mostCounted = 10_000
 
 /** Text that differs whenever anything the pages show has changed. */
@@ -223,7 +223,7 @@ const ledgerMark = (db: Db): Promise<string> => queryValue<Texts<'mark'>>(db)`
       (select string_agg(j.job_id || ':' || j.fence, ',' order by j.job_id) from etl.jobs j where j.holder is not null),
       (select count(*) from (select from etl.jobs j where j.state in ('held', 'failed') limit ${mostCounted}) trouble)) as mark`
 
-/** Asks the ledger only while pages are open. */
+/** Queries the ledger only when an open page asks. */
 const sharedMark = (db: Db): (() => Promise<string>) => {
   let asked: { readonly atMs: number; readonly mark: Promise<string> } | null = null
   return () => {
@@ -233,7 +233,7 @@ const sharedMark = (db: Db): (() => Promise<string>) => {
   }
 }
 
-/** Bodies are limited by the app, before they are read. */
+/** The app limits the size of bodies before they are read. */
 const mountHooks = (app: Hono, hooks: HookReceiver): void => {
   app.post('/hooks/:token/releases/:api/:account', (request) =>
     received(request, hooks.token, (body) =>
@@ -246,7 +246,7 @@ const mountHooks = (app: Hono, hooks: HookReceiver): void => {
       return /^\d{1,15}$/.test(job) ? hooks.report(Number(job), body) : Promise.resolve(404)
     }),
   )
-  // No login page for a guess; and nothing that tells a wrong token from a wrong path.
+  // No login page for guessed paths, and the same reply for a wrong token and a wrong path.
   app.all('/hooks/*', nothingHere)
 }
 

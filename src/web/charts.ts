@@ -1,5 +1,5 @@
-// Charts as SVG: a bar a night as small as a word; runs on a timeline and credits by day, drawn on the server by Observable Plot. Colours come from
-// the style sheet, so that light and dark both fit.
+// Charts as SVG: bars by night at the size of a word; runs on a timeline and credits by day, drawn on the server by Observable Plot. Colours come from
+// the style sheet, which has a light and a dark scheme.
 import * as Plot from '@observablehq/plot'
 import { html, raw } from 'hono/html'
 import { parseHTML } from 'linkedom'
@@ -22,7 +22,7 @@ export const nightBars = (unit: string, bars: readonly NightBar[], colour: strin
   const label = `${unit} by night: ${count(total)} in ${bars.length} nights, most ${count(most)} on ${top.day}, last ${count(bars.at(-1)?.value ?? 0)}`
   return html`<svg class="spark" role="img" aria-label="${label}" viewBox="0 0 ${bars.length * barWidth} ${height}" preserveAspectRatio="none">
 ${bars.map(({ day, value }, place) => {
-  // A night with something in it is seen, however small beside the largest one.
+  // A night above 0 stays visible beside a much larger one.
   const tall = value === 0 ? 0.5 : Math.max(2, (value / most) * height)
   return html`<rect x="${place * barWidth}" y="${(height - tall).toFixed(1)}" width="${barWidth - 1}" height="${tall.toFixed(1)}" fill="var(${value === 0 ? '--line' : colour})"><title>${day}: ${count(value)} ${unit}</title></rect>`
 })}</svg> <span class="figure">${short(total)}</span>`
@@ -46,22 +46,22 @@ const fills: Readonly<Record<string, string>> = {
 const fillOf = (series: string): string => `var(${fills[series] ?? '--series-3'})`
 
 interface Drawing {
-  /** `group` where parts of it are links. */
+  /** `group` where the chart contains links. */
   readonly role: 'img' | 'group'
-  /** Of its moments, until a script puts the reader's in its place. */
+  /** Time zone of the chart, until a script replaces it with the reader's. */
   readonly zone?: 'UTC'
-  /** Names left of the chart, which stay in view where it scrolls: a line each. */
+  /** Names of the lanes, left of the chart, which stay visible while it scrolls. */
   readonly lanes?: readonly string[]
 }
 
-/** @param series what its colours stand for */
+/** @param series the legend: what the colours mean */
 const figure = (label: string, series: readonly string[], { role, zone, lanes = [] }: Drawing, options: Plot.PlotOptions) => {
   const svg = String(Plot.plot({ document, width: 760, color: { type: 'identity' }, ...options }).outerHTML)
-    // Our content-security policy refuses Plot's style element; the same rules stand in our style sheet.
+    // Our content-security policy refuses Plot's style element; our style sheet has the same rules.
     .replace(/<style>.*?<\/style>/gs, '')
-    // The whole has a label; Plot's labels on groups inside it are ones that no screen reader may use.
+    // The chart as a whole has a label; ARIA does not allow Plot's labels on plain groups inside it.
     .replaceAll(/(<g[^>]*) aria-label="[^"]*"/g, '$1')
-    // A moment is shown in the zone of the reader where scripts run.
+    // A script shows each time in the reader's zone.
     .replaceAll(/(<text[^>]*)>(\d{4}-[^<]*Z) ([^<]*)<\/text>/g, '$1 data-at="$2">$3</text>')
   return html`<figure>
 <figcaption>${label}${zone === undefined ? '' : html`, <span data-zone>${zone}</span>`}${[...new Set(series)].map((name) => html` <span class="key"><svg aria-hidden="true" width="10" height="10"><rect width="10" height="10" fill="${fillOf(name)}"></rect></svg> ${name}</span>`)}</figcaption>
@@ -69,7 +69,7 @@ const figure = (label: string, series: readonly string[], { role, zone, lanes = 
 <svg role="${role}" aria-label="${label}" ${raw(svg.slice('<svg '.length))}</div></div></figure>`
 }
 
-/** A bar from one ISO time to another, which leads to `href`. */
+/** A bar from one ISO time to another, linked to `href`. */
 export interface Span {
   readonly lane: string
   readonly from: string
@@ -79,7 +79,7 @@ export interface Span {
   readonly href: string
 }
 
-/** Pixels of a lane, also in the style sheet. */
+/** Height of a lane in pixels, the same as in the style sheet. */
 const laneHeight = 26
 
 /** @param spans the newest first */
@@ -97,7 +97,7 @@ export const timeline = (title: string, spans: readonly Span[]): Html => {
     {
       height: 30 + lanes.length * laneHeight,
       marginTop: 0,
-      // Half of the names of the first and last tick.
+      // Room for half of the first and half of the last tick's label.
       ...{ marginLeft: 34, marginRight: 34 },
       x: {
         type: 'utc',
@@ -108,12 +108,12 @@ export const timeline = (title: string, spans: readonly Span[]): Html => {
       },
       y: { axis: null, domain: lanes },
       marks: [
-        // The newest come last, over what they hide.
+        // The newest are drawn last, on top.
         Plot.barX(spans.toReversed(), {
           x1: ({ from }: Span) => new Date(from),
           x2: ({ from, to }: Span) => new Date(Math.max(Date.parse(to), Date.parse(from) + least)),
           ...{ y: 'lane', fill: ({ state }: Span) => fillOf(state), title: 'title', href: 'href' },
-          // Above and below alone: the bar of a short run is a few pixels wide.
+          // Inset only above and below: the bar of a short run is a few pixels wide.
           ...{ insetTop: 2, insetBottom: 2 },
         }),
       ],
@@ -121,7 +121,7 @@ export const timeline = (title: string, spans: readonly Span[]): Html => {
   )
 }
 
-/** As much of a moment as tells the ticks of an axis apart that spans so much. */
+/** The part of a time that distinguishes the ticks of an axis of this length. */
 const clockText = (at: Date, spanMs: number): string => {
   const iso = at.toISOString()
   if (spanMs < 600_000) return iso.slice(11, 19)

@@ -1,4 +1,4 @@
-// What the next run would do, found out once for all who ask and remembered for a while: it takes seconds, and questions to the service.
+// The dry run of the next run, shared by all visitors and kept for a while: it takes seconds and requests to the service.
 import { setTimeout } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
 import { groupedBy, sum, sums } from '../core/counted.ts'
@@ -6,8 +6,8 @@ import { isEtlError } from '../core/errors.ts'
 import type { PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 
 /**
- * Jobs of one version of a pipeline that are asked for the same reason: `from` and `to` the first and the last window, as people read them; `rows` and `credits` null: not
- * known before they are asked for; `held`: they would wait for a person's word.
+ * Jobs of one version of a pipeline with the same reason. `from`, `to`: the first and the last window, as people read them; `rows`, `credits` null: not
+ * known before the requests; `held`: the jobs would need approval.
  */
 export type PlannedReason = ReturnType<typeof reasonsOf>[number]
 
@@ -41,11 +41,11 @@ export type PlannedPipeline = Pick<
 export interface NightPlan {
   readonly reasons: readonly PlannedReason[]
   readonly pipelines: readonly PlannedPipeline[]
-  /** Free requests that were made to find it out. */
+  /** Free requests that the dry run sent. */
   readonly asked: number
 }
 
-/** The newest plan, found out at `atMs`, and whether another one is worked out; null: there is none yet. `problem`: why the last try found nothing out. */
+/** The newest plan (null: none yet), made at `atMs`. `busy`: another one is being made; `problem`: why the last attempt failed. */
 export interface Foreseen {
   readonly plan: NightPlan | null
   readonly atMs: number
@@ -55,14 +55,14 @@ export interface Foreseen {
 
 export type Foresight = ReturnType<typeof createForesight>
 
-/** A plan of that age is found out again when somebody asks. */
+/** An older plan is made again when a visitor asks. */
 const goodForMs = 10 * 60_000
-/** What went wrong is not tried again by itself before. */
+/** After a failure a visit starts no new attempt for so long. */
 const retryMs = 30_000
 const patienceMs = 1_500
 const unread = 'The ledger could not be read just now; the log says why.'
 
-/** @param plan spends nothing and writes nothing @param onError what is no word for a visitor */
+/** @param plan spends nothing and writes nothing @param onError gets errors that visitors must not see */
 export const createForesight = (
   plan: (signal: AbortSignal) => Promise<NightPlan>,
   clock: Clock,
@@ -82,12 +82,12 @@ export const createForesight = (
       if (!isEtlError(error) && !stop.signal.aborted) onError(error)
     }
   }
-  /** Begins anew unless it is at work. */
+  /** Makes the plan again, unless that is in progress. */
   const renew = (): void => {
     if (!known.busy && !stop.signal.aborted) work = begin()
   }
   return {
-    /** Begins where nothing is known or what is known is old, and waits a moment for it. @param changedMs when a run last ended */
+    /** Makes a plan where there is none or an old one, and waits a moment for it. @param changedMs when a run last ended */
     look: async (changedMs: number): Promise<Foreseen> => {
       const nowMs = clock.now()
       const isOld = known.plan === null || nowMs - known.atMs > goodForMs || changedMs > known.atMs

@@ -32,7 +32,7 @@ export const dayBefore = (nowMs: number, days: number): string => new Date(nowMs
 export const lastDays = (nowMs: number, nights: number): string[] =>
   Array.from({ length: nights }, (_, place) => dayBefore(nowMs, nights - 1 - place))
 
-/** Where the coverage of a pipeline stands, or what to do about one of its months. */
+/** The address of a pipeline's coverage, or of the page about one of its months. */
 export const coverageAddress = (pipeline: string, month?: string): string =>
   `/coverage/${encodeURIComponent(pipeline)}${month === undefined ? '' : `/${month}`}`
 

@@ -4,7 +4,7 @@ import type { HtmlEscapedString } from 'hono/utils/html'
 import { aboutCredits, formatNumber } from '../core/counted.ts'
 import type { UnitLine } from './reads/unit-lines.ts'
 
-/** Escaped text: what goes into it was escaped, or is Html itself. */
+/** Escaped text: `html` escapes every value that is not Html itself. */
 export type Html = HtmlEscapedString | Promise<HtmlEscapedString>
 
 const places = [
@@ -22,13 +22,13 @@ const places = [
 
 export interface Page {
   readonly title: string
-  /** Path of the place in the navigation that this page belongs to. */
+  /** Path of the page's entry in the navigation. */
   readonly place: string
   readonly warehouse: string
   readonly body: Html
-  /** Whether the page follows the ledger by itself where scripts run. Default true. */
+  /** Whether a script reloads the page when the ledger changes. Default true. */
   readonly live?: boolean
-  /** Whether what it waits for is still being worked out: where scripts run it is asked for again soon. Default false. */
+  /** Whether the content is still being computed: a script reloads the page soon. Default false. */
   readonly again?: boolean
   readonly find?: string
 }
@@ -64,10 +64,10 @@ ${body}
 const searchForm = (find: string): Html =>
   html`<form role="search" action="/search" class="search"><label for="find">Find</label> <input id="find" name="q" type="search" size="18" placeholder="first letters of a value" value="${find}" required> <button type="submit">Search</button></form>`
 
-/** By the heads of the columns, what each shows of a row: escaped where it holds markup. */
+/** By column heading, the content of a row's cell; text is escaped. */
 type Columns<Row> = Readonly<Record<string, (row: Row) => Html | string | number>>
 
-/** Columns that are called as the fields they show: numbers in groups, a dash where one is unknown. */
+/** Columns named after the fields that they show: numbers with thousands separators, a dash for null. */
 export const fields = <Name extends string>(...names: readonly Name[]) =>
   Object.fromEntries(
     names.map((name) => [`${name[0]?.toUpperCase()}${name.slice(1)}`, (row: Readonly<Record<Name, Field>>) => shown(row[name])]),
@@ -76,7 +76,7 @@ export const fields = <Name extends string>(...names: readonly Name[]) =>
 type Field = Html | string | number | null
 const shown = (value: Field): Html | string => (value === null ? '–' : typeof value === 'number' ? formatNumber(value) : value)
 
-/** @param empty what stands in place of a table without rows */
+/** @param empty the text in place of a table without rows */
 export const table = <Row>(caption: string, rows: readonly Row[], empty: string, columns: Columns<Row>): Html =>
   rows.length === 0
     ? html`<section><h2>${caption}</h2><p class="empty">${empty}</p></section>`
@@ -85,11 +85,11 @@ export const table = <Row>(caption: string, rows: readonly Row[], empty: string,
 <tbody>${rows.map((row) => html`<tr>${Object.entries(columns).map(([name, show]) => cell(show(row), rows.length > mostLabelled ? undefined : name))}</tr>`)}</tbody>
 </table></div></section>`
 
-/** Left out where it has no rows. */
+/** Nothing where there are no rows. */
 export const optionalTable = <Row>(caption: string, rows: readonly Row[], columns: Columns<Row>): Html =>
   rows.length === 0 ? html`` : table(caption, rows, '', columns)
 
-/** On a phone each cell stands under the name of its column; a table of more rows than this scrolls instead. */
+/** On a phone each cell is shown below its column's name; a table with more rows scrolls instead. */
 const mostLabelled = 500
 
 const cell = (value: Html | string | number, name: string | undefined): Html => {
@@ -98,7 +98,7 @@ const cell = (value: Html | string | number, name: string | undefined): Html => 
   return numeric ? html`<td class="number"${label}>${value}</td>` : html`<td${label}>${value}</td>`
 }
 
-/** A state as a word with its colour; never the colour alone. */
+/** A state as a coloured word, never as a colour alone. */
 export const badge = (state: string): Html => html`<span class="badge ${state.replaceAll(/[^a-z]/g, '')}">${state}</span>`
 
 export const unitLink = (unitId: number, name: string): Html => html`<a href="/units/${unitId}">${name}</a>`
@@ -106,11 +106,11 @@ export const unitLink = (unitId: number, name: string): Html => html`<a href="/u
 /** A command to copy. */
 export const command = (text: string): Html => html`<code class="command">${text}</code>`
 
-/** Leads to the question that is asked before anything is done, with what it would cost beside it. @param credits null: not known */
+/** A link to the question before an action, with the cost beside it. @param credits null: not known */
 export const actionButton = (name: string, href: string, credits: number | null): Html =>
   html`<a class="button" href="${href}">${name}…</a> <span class="soft">${aboutCredits(credits)}</span>`
 
-/** What a person can do about a unit that is not loaded: a command, and the same as a button. @param credits what trying again costs, unit by unit */
+/** What a person can do about a unit that is not loaded: a command, and the same as a button. @param credits the cost of a retry by unit */
 export const nextStepOf = (
   unit: Pick<UnitLine, 'unit_id' | 'pipeline' | 'state' | 'error_code'>,
   credits: ReadonlyMap<number, number | null>,

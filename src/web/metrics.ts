@@ -1,4 +1,4 @@
-// The ledger as Prometheus metrics, read when they are asked for; figures equal the page's because both are the ledger's.
+// The ledger as Prometheus metrics, read at each request; the figures equal those of the page, because both come from the ledger.
 import { Gauge, Registry } from 'prom-client'
 import { unitStates } from '../core/types.ts'
 import type { WebContext } from './context.ts'
@@ -12,7 +12,7 @@ import { pipelineCounts, readWindows } from './reads/read-windows.ts'
 
 const runStates = ['running', 'done', 'failed', 'cancelled', 'interrupted'] as const
 
-/** By name without its prefix: what it says, and its labels. docs/status-page.md lists them. */
+/** By name without prefix: help text and labels. docs/status-page.md lists them. */
 export const metrics = {
   units: { help: 'Units by state.', labels: ['pipeline', 'state'] },
   rows: { help: 'Current rows of the loaded units.', labels: ['pipeline'] },
@@ -59,7 +59,7 @@ export const metricsWithoutLedger = () => {
   return written(registry)
 }
 
-/** Text in Prometheus' exposition format. Rows and times are summed over a pipeline's units. */
+/** All metrics in Prometheus' text format. Rows and times are totals over a pipeline's units. */
 export const metricsText = async (context: WebContext) => {
   const registry = new Registry()
   const gauges = gaugesIn(registry, Object.keys(metrics).filter(isMetric))

@@ -4,7 +4,7 @@ import { count, coverageAddress, unitsAddress } from './format.ts'
 import type { Html } from './layout.ts'
 import type { MonthLine, MonthState } from './reads/read-months.ts'
 
-/** What a cell shows, so that colour is not needed. */
+/** The character and words of a cell, so that it can be read without colour. */
 export const marks: Readonly<Record<MonthState, readonly [mark: string, words: string]>> = {
   loaded: ['✓', 'loaded'],
   restated: ['≠', 'loaded, restated since'],
@@ -25,11 +25,11 @@ interface StripCell {
   readonly state: MonthState
   /** After the words of the state, for example `, 3 of 6 units`. */
   readonly more: string
-  /** null: nothing to follow. */
+  /** null: the cell is no link. */
   readonly href: string | null
 }
 
-/** Months side by side, oldest first. Only what leads somewhere is a link, so that the keyboard does not stop at each month. */
+/** Months side by side, oldest first. Only cells with an address are links, so that the Tab key does not stop at every month. */
 export const strip = (label: string, cells: readonly StripCell[]): Html =>
   html`<ol class="strip" aria-label="${label}">${cells.map(({ month, state, more, href }) => {
     const [mark, words] = marks[state]
@@ -41,7 +41,7 @@ export const strip = (label: string, cells: readonly StripCell[]): Html =>
       : html`<li class="${state}${start}" title="${text}"><a class="to" href="${href}">${shown}</a></li>`
   })}</ol>`
 
-/** The months of a pipeline: those that are not whole lead to their units, or to the command that loads them. */
+/** The months of a pipeline: an incomplete month links to its units, or to the command that loads it. */
 export const monthStrip = (pipeline: string, months: readonly MonthLine[]): Html =>
   strip(
     `The last ${months.length} months of ${pipeline}`,

@@ -15,7 +15,7 @@ const portName = 'MILLRACE_WEB_PORT'
 const tokenName = 'MILLRACE_WEB_TOKEN'
 const shortestToken = 16
 
-/** Address and token by the environment; CONFIGURATION where the page would be open to others without a token. */
+/** Address and token from the environment. Throws CONFIGURATION where other machines could open the page without a token. */
 export const webSettings = (raw: Readonly<Record<string, string>>, defaultPort: number) => {
   const host = raw[hostName] || '127.0.0.1'
   const port = Number(raw[portName] || defaultPort)
@@ -45,7 +45,7 @@ export const listen = async (app: Hono, { host, port }: { readonly host: string;
   const at = server.address() as AddressInfo
   return {
     url: `http://${at.family === 'IPv6' ? `[${at.address}]` : at.address}:${at.port}`,
-    /** Cuts what is still open. */
+    /** Stops listening and cuts open connections. */
     close: () =>
       new Promise<void>((done) => {
         server.close(() => done())
@@ -54,14 +54,14 @@ export const listen = async (app: Hono, { host, port }: { readonly host: string;
   }
 }
 
-/** One address for programs, behind the same door as the page: its token, or loopback under its own name. */
+/** An address for programs, with the page's access rules: the token, or loopback under its own name. */
 export interface Endpoint extends Access {
   readonly path: string
   readonly mostBytes: number
   handle(request: Request): Promise<Response>
 }
 
-/** Everything else is not found; a browser of another page is refused. */
+/** Serves `path` alone; any other path is 404. Refuses requests that another site's page sends from a browser. */
 export const createEndpoint = ({ path, mostBytes, handle, ...door }: Endpoint): Hono => {
   const app = new Hono()
   const access = createAccess(door)

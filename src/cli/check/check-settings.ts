@@ -1,4 +1,4 @@
-// Settings that no code reads: a name that is misspelled changes nothing, and says nothing by itself.
+// Finds settings that no code reads: a misspelled name has no effect and causes no error.
 import type { Settings } from '../../core/env.ts'
 import { suggest } from '../../definition/problem.ts'
 import type { Api } from '../../extract/api.ts'
@@ -6,7 +6,7 @@ import type { Api } from '../../extract/api.ts'
 const prefix = 'MILLRACE_'
 
 // biome-ignore format: a word list
-/** What this program reads, without its prefix; a test compares it with the program. */
+/** Settings that this program reads, without their prefix; a test compares the list with the code. */
 export const ownSettings: readonly string[] = [
   'DATABASE_SILENCE', 'FISCAL_YEAR_FROM', 'GUARD', 'HOME', 'HOOK_SECRET', 'LANDING',
   'LANDING_DAYS', 'LANDING_PATH_STYLE', 'LEDGER_DAYS', 'LOG_LEVEL', 'NOTIFY_EMAIL', 'NOTIFY_FROM',
@@ -16,7 +16,7 @@ export const ownSettings: readonly string[] = [
   'WEB_TOKEN',
 ]
 
-/** Of the environment, and of .env. @param apis by their names @param named names that the files of a person give to settings */
+/** Warnings about unread settings. @param apis by name @param named the text of files in which a person names settings */
 export const unreadSettings = (
   { raw }: Pick<Settings, 'raw'>,
   apis: ReadonlyMap<string, Pick<Api, 'settings'>>,

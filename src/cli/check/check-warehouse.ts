@@ -1,4 +1,4 @@
-// The warehouse of a check: migrations, tables, marts, lists from SQL, what is known of data points, landings, and whether it is the one it says it is.
+// Checks the warehouse: migrations, tables, marts, lists from SQL, meanings of data points, landings, and whether the database is a copy.
 import { docPage } from '../../core/shipped.ts'
 import { sql } from 'kysely'
 import { randomUUID } from 'node:crypto'
@@ -38,13 +38,13 @@ import { columnNames, missingRelations } from '../../db/catalog.ts'
 import { isDatabaseError } from '../../db/database-error.ts'
 import type { Db } from '../../db/tables.ts'
 
-/** Whether other machines may be asked. */
+/** `offline`: other machines must not be called. */
 export interface Asked {
   readonly offline: boolean
   readonly signal: AbortSignal
 }
 
-/** What the parts of a check share. `folders` is null where the sources could not be loaded: a finding of its own. */
+/** Shared by the parts of a check. `folders` null: the sources could not be loaded, which is a finding already. */
 interface Checking {
   readonly pipelinesFolder: string
   readonly definitions: readonly Definition[]
@@ -53,7 +53,7 @@ interface Checking {
   readonly notes: Notes
 }
 
-/** Migrations, tables, marts and what is known of data points. Changes nothing that stays; everything it finds goes to the notes. */
+/** Checks migrations, tables, marts and meanings of data points. Rolls back every change; findings go to the notes. */
 export const checkDatabase = async (database: Database, checking: Checking): Promise<void> => {
   const { pipelinesFolder, notes } = checking
   const folders = ownFolders(pipelinesFolder, 'migrations')
@@ -64,11 +64,11 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
       'migration',
       `The warehouse has migration ${name}, which this program does not know: use the newer Millrace that applied it, or put its file back under migrations/.`,
     )
-  // The embedded database is ours: the first command that works on it migrates it.
+  // The first command that works on an embedded database migrates it.
   for (const name of database.embedded ? [] : state.pending)
     notes.error('migration', `Migration ${name} is not applied; run \`millrace migrate\`.`)
   if (state.unknown.length > 0) return notes.notAsked('table', 'tables: the warehouse is newer than this program.')
-  // A warehouse that was never migrated has no units.
+  // A warehouse that was never migrated has no ledger to compare with.
   for (const definition of state.applied.length === 0 ? [] : checking.definitions) {
     const conflict = await shapeConflict(database.kysely, definition)
     if (conflict !== null) notes.error('definition', `${definition.file}: ${conflict}`)
@@ -124,7 +124,7 @@ const checkQueries = async (database: Database, { marts, definitions, notes }: C
     )
 }
 
-/** What no free question tells, the last purchase has told: the account's plan does not have this. Of what a definition still asks for. */
+/** Units that the last purchase was refused for because the account's plan lacks the data, which no free request shows; only units still wanted. */
 const checkRefused = async ({ kysely }: Database, { definitions, notes }: Checking): Promise<void> => {
   for (const definition of definitions) {
     const { every, from, publication } = definition.window
@@ -172,7 +172,7 @@ const checkReadings = async ({ kysely }: Database, { definitions, folders, notes
   }
 }
 
-/** A file is written and taken away again: a folder that can be listed may still be read only, or its disk full. Of one that is not there yet, into the nearest that is. */
+/** Writes and removes a file, because a folder that can be listed may be read-only or its disk full. For a missing folder: in its nearest existing parent. */
 export const checkLanding = async ({ landing }: Settings, { offline, signal }: Asked, notes: Notes): Promise<void> => {
   if (landing.kind === 'folder') {
     await tryToWrite(landing.folder)
@@ -188,13 +188,13 @@ export const checkLanding = async ({ landing }: Settings, { offline, signal }: A
   notes.proved('landing', 'the bucket of landings answers, can be listed and written.')
 }
 
-/** Of the newest and the oldest answers that rows come from; what the ledger needs is never removed by us. */
+/** A sample of the newest or oldest answers that rows come from; Millrace never deletes these. */
 const sampleOfAnswers = (order: 'asc' | 'desc') => sql`
   select a.landing from (select * from etl.answers order by answer_id ${sql.raw(order)} limit 100) a
   where exists (select from etl.units u where u.pipeline_id = a.pipeline_id and u.window_from = a.window_from and u.slice_id = any(a.slice_ids)
     and u.answer_id = a.answer_id) order by a.answer_id ${sql.raw(order)} limit 10`
 
-/** Whether the answers that the ledger points at are where it says. */
+/** Checks that the answers in the ledger exist in the landing store. */
 export const checkAnswers = async (database: Database, { landing }: Settings, { offline, signal }: Asked, notes: Notes) => {
   const { applied } = await migrationState(database, { folders: [] })
   if ((offline && landing.kind === 'bucket') || applied.length === 0) return
@@ -223,14 +223,14 @@ const tryToWrite = async (folder: string): Promise<void> => {
   while (!existsSync(there) && dirname(there) !== there) there = dirname(there)
   try {
     const tried = await mkdtemp(join(there, '.check-'))
-    // An empty file takes no room.
+    // Not an empty file, which needs no space.
     await writeFile(join(tried, 'file'), Buffer.alloc(4096)).finally(() => rm(tried, { recursive: true }))
   } catch (error) {
     throw diskError(error, folder)
   }
 }
 
-/** Whether this database is the warehouse it says it is; and whether the clocks agree. */
+/** Checks that this database is the warehouse itself and no copy, and that the clocks agree. */
 export const checkIdentity = async (database: Database, settings: Settings, { offline, signal }: Asked, notes: Notes) => {
   const skew = skewWarning(await openDatabaseClock(database.kysely))
   if (skew === null) notes.proved('identity', 'the clocks of this machine and of the database agree.')
@@ -240,7 +240,7 @@ export const checkIdentity = async (database: Database, settings: Settings, { of
   const place = { database, landing: await openLandingStore(settings.landing) }
   const isRemote = !offline || settings.landing.kind !== 'bucket'
   const { warning, damaged } = await identityFindings(place, isRemote, signal).catch((error: unknown) => {
-    // A store that does not answer is a finding of its own.
+    // `checkLanding` already reports a store that does not answer.
     if (isEtlError(error) && /^LANDING_(UNREACHABLE|REFUSED)$/.test(error.code)) return identityFindings(place, false)
     throw error
   })
@@ -249,7 +249,7 @@ export const checkIdentity = async (database: Database, settings: Settings, { of
   else notes.proved('identity', 'the database is the warehouse that its landings name.')
 }
 
-/** @param isOffline a list that another database gives is not read then */
+/** Checks lists from SQL. @param isOffline lists from another database are not read */
 export const checkLists = async (
   database: Database,
   { definitions, folders, notes, pipelinesFolder }: Checking,
@@ -275,22 +275,22 @@ export const checkLists = async (
     }
 }
 
-/** The tables as they would be with the pending migrations, which are applied and taken back; a string says why that could not be tried. */
+/** Compares the tables after the pending migrations, which are applied and rolled back; a string says why that could not be tried. */
 export const compareAfter = (database: Database, folders: readonly string[], definitions: readonly Definition[]) =>
   afterPending(database, { folders }, (db) => compareTables(db, definitions)).catch(
     (error: unknown) => `${messageOf(error).replace(/\.$/, '')}. Run \`millrace migrate\` first`,
   )
 
-/** What was found of one mart; `message` names file, line and column where it is about a line. */
+/** A finding about a mart; `message` names file, line and column where it concerns a line. */
 type MartFinding = Omit<Note, 'area'>
 
-/** What explains a mart's columns; `view`: the mart as documents describe it. */
+/** Sources of descriptions for a mart's columns; `view`: the mart as documents describe it. */
 interface MartWords {
   readonly definitions: readonly Definition[]
   readonly view: DescribedView | undefined
 }
 
-/** Runs the mart's query for no row. Empty: it gives the columns that its header explains. */
+/** Runs the mart's query without reading rows. Empty: the query has the columns that its header describes. */
 const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Promise<MartFinding[]> => {
   const { definitions } = words
   const taken = takenBy(mart, definitions)

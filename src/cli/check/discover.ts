@@ -1,4 +1,4 @@
-// Free questions about what each API offers one of its accounts, asked at the pace that all machines of the warehouse keep together.
+// Free requests about what each API offers an account, sent within the rate that all machines of the warehouse share.
 import { systemClock } from '../../core/clock.ts'
 import { type EtlError, isEtlError } from '../../core/errors.ts'
 import { createLog, type Log } from '../../core/log.ts'
@@ -14,18 +14,18 @@ import { sourceFolders } from '../../run/open-runtime.ts'
 import { pipelinesFolder, settingsOf } from '../command-runtime.ts'
 import type { Invocation } from '../command-spec.ts'
 
-/** What can be asked, and the form of what one API says to it. */
+/** The questions, and the form of an API's answer. */
 interface Questions {
   readonly describe: readonly Dataset[]
   readonly capabilities: Capabilities
   readonly credits: Credits
 }
 
-/** What one API says; null: it does not tell. */
+/** One API's answer; `said` null: the API has no such endpoint. */
 export interface Answer<T> {
   readonly api: string
   readonly said: T | null
-  /** Whether something it was asked ended in an error. */
+  /** Whether a request ended in an error. */
   readonly hasFailed: boolean
 }
 
@@ -36,9 +36,9 @@ const thrown = (error: EtlError): never => {
 }
 
 /**
- * Of each API that offers the question and has its settings, with the key of `--account`. Throws CONFIGURATION where none has.
- * @param opened left out: a warehouse is opened where one runs
- * @param onFailure takes what a service was asked in vain; default: it is thrown
+ * Asks each API that supports the question and has its settings, with the key of `--account`. Throws CONFIGURATION where none has.
+ * @param opened default: a warehouse is opened if it runs
+ * @param onFailure receives the error of a failed request; default: the error is thrown
  */
 export const discover = async <Question extends keyof Questions>(
   invocation: Invocation,
@@ -53,7 +53,7 @@ export const discover = async <Question extends keyof Questions>(
   const { apis } = await sourceFolders(pipelinesFolder(invocation))
   const settings = readApiSettings(apis, raw)
   const ready = [...apis].filter(([source]) => connectionOf(settings, { source, account }) !== null)
-  // Where no API has its settings, the complaint says what is missing.
+  // Without any API that has its settings, the first one's error says what is missing.
   const asked = (ready.length > 0 ? ready : [...apis].slice(0, 1)).filter(([, api]) => question in api)
   const database = opened ?? (await besideLoading(invocation, log))
   try {
@@ -81,7 +81,7 @@ export const discover = async <Question extends keyof Questions>(
 type Http = ReturnType<Service['forUnit']>
 type Failed = (error: unknown) => null
 
-/** Services for questions beside the loading: in the warehouse's rate, or in one of their own where there is none to share. */
+/** Services for requests beside the loading: within the warehouse's shared rate, else with a rate of their own. */
 export const servicesFor = async (settings: ApiSettings, database: Database | null, log: Log) => {
   const isShared = database !== null && (await hasAccountPace(database.kysely))
   return createServices(settings, { database: isShared ? database : null, log, clock: systemClock })
@@ -97,7 +97,7 @@ export const connectionOf = (settings: ApiSettings, of: AccountOf): Connection |
   }
 }
 
-/** Nothing is set up for a question: a warehouse that does not run, or cannot be reached, has no other process that asks. */
+/** A question starts no warehouse: one that does not run, or cannot be reached, has no other process to share the rate with. */
 const besideLoading = async (invocation: Invocation, log: Log): Promise<Database | null> => {
   const { databaseUrl, home } = settingsOf(invocation)
   if (databaseUrl === null && !isEmbeddedRunning(home)) return null

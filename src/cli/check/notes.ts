@@ -1,4 +1,4 @@
-// What a check found, a line for each thing.
+// The findings of a check, one line each.
 import { type Problem, showProblem } from '../../definition/problem.ts'
 
 export type Area =
@@ -16,7 +16,7 @@ export type Area =
   | 'service'
   | 'data points'
 
-/** One question of a check: shown to be right, to be corrected (`error`), to be known (`warning`), or not asked and why. */
+/** One finding: right (`proved`), to be corrected (`error`), good to know (`warning`), or not checked and why (`not asked`). */
 export interface Note {
   readonly area: Area
   readonly result: 'error' | 'warning' | 'proved' | 'not asked'
@@ -33,7 +33,7 @@ export const createNotes = () => {
   return {
     all,
     add: (area: Area, result: Note['result'], message: string) => saying(result)(area, message),
-    /** Once: several areas may meet one cause. */
+    /** Adds an error once: several areas may meet the same cause. */
     error: (area: Area, message: string) => (isSaid(message) ? undefined : error(area, message)),
     warning: saying('warning'),
     proved: saying('proved'),

@@ -51,7 +51,7 @@ export const readReport = (settings: VendorSettings, body: unknown): Read => {
   for (const one of parsed.data.report_query.tables) {
     const table = vendorTables.get(one.vtable)
     if (table === undefined) return { refused: words.unknownTable(one.vtable) }
-    // Subdomains are a question of domains alone.
+    // include_subdomains is valid only for tables with domains.
     const strange = Object.keys(one.filters).find(
       (name) => !table.filters.includes(name) && !(name === 'include_subdomains' && table.filters[0] === 'domains'),
     )
@@ -118,7 +118,7 @@ const placeRefused = ({ plan }: VendorSettings, { table, values }: TableAsked): 
   return lacked ? words.forbidden : null
 }
 
-/** The bytes, and what they cost table by table. Without rows: a header, and the words in the first data row (fact 72). */
+/** The files and their prices by table. Without rows: a header, and a message in the first data row (fact 72). */
 const make = (settings: VendorSettings, { format: form, tables }: Submission) => {
   const files = tables.map((asked) => ({
     asked,
@@ -143,7 +143,7 @@ const jsonOf = (header: readonly string[], rows: readonly (readonly string[])[])
   return rows.map((row) => `${JSON.stringify(recordOf(row))}\n`).join('')
 }
 
-/** Takes the report and charges it: 200 with an id, or a refusal. */
+/** Accepts and charges a report: 200 with an id, or a refusal. */
 export const submit = (
   settings: VendorSettings,
   books: VendorBooks,
@@ -180,13 +180,13 @@ export const validate = (settings: VendorSettings, read: Read): VendorReply => {
   return jsonReply(200, { is_valid: true, estimated_credits: estimated, warnings: [] })
 }
 
-/** The sentences of a refusal, whatever envelope it has. */
+/** The messages of a refusal, from any of its forms. */
 const errorsIn = (body: string): unknown => {
   const parsed: { errors?: unknown; error?: { error_message?: string } } = JSON.parse(body)
   return parsed.errors ?? [parsed.error?.error_message ?? body]
 }
 
-/** (facts 1, 4, 46): quota is said with the finished report, in the words of the interface. */
+/** The state of a report (facts 1, 4, 46); a finished one tells the used quota, in the interface's form. */
 export const status = (books: VendorBooks, id: string, linkBase: string): VendorReply => {
   const report = books.reports.get(id)
   if (report === undefined) return jsonReply(404, { errors: ['request id not found'] })
@@ -199,14 +199,14 @@ export const status = (books: VendorBooks, id: string, linkBase: string): Vendor
   })
 }
 
-/** (facts 19, 51) */
+/** Remaining credits (facts 19, 51). */
 export const credits = (books: VendorBooks): VendorReply => jsonReply(200, { remaining_credits: books.left('batch') })
 
-/** Both null without a cap: then the other question is asked (fact 50). */
+/** The user's cap and what is left of it. Both null without a cap: then a client asks `credits` (fact 50). */
 export const userCredits = ({ userCap }: VendorSettings, books: VendorBooks): VendorReply =>
   jsonReply(200, { user_allowance: userCap, user_remaining: userCap === null ? null : books.left('batch') })
 
-/** (fact 20): a bare list. */
+/** The datasets, as a bare list (fact 20). */
 export const describe = ({ oldestMonth, newestMonth, plan }: VendorSettings): VendorReply =>
   jsonReply(
     200,

@@ -1,4 +1,4 @@
-// What was asked, bought and charged, and what is left of each purse.
+// Records of requests, purchases and charges, and the balance of each purse.
 import { randomUUID } from 'node:crypto'
 import type { VendorSettings } from './vendor-options.ts'
 import { chargeFor, type Price, type Priced } from './vendor-prices.ts'
@@ -7,7 +7,7 @@ export type Purse = 'rest' | 'batch'
 
 export type VendorReport = ReturnType<VendorBooks['take']>
 
-/** `text`: a file for each table, as its bytes. */
+/** A bought report. `text`: the files of all its tables, joined. */
 export interface Taken {
   readonly body: unknown
   readonly format: 'csv' | 'json'
@@ -37,7 +37,7 @@ export const openBooks = (settings: () => VendorSettings) => {
     /** Requests with a key in their address. */
     keysInUrls: 0,
     left,
-    /** Null: the purse does not hold it, and nothing is charged. */
+    /** Charges and returns the credits; null: the purse has too few, and nothing is charged. */
     charge: (purse: Purse, what: string, price: Price, size: Priced): number | null => {
       const credits = chargeFor(price, size)
       const rest = left(purse)

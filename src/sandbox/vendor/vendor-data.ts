@@ -1,4 +1,4 @@
-// The rows behind the answers: the same request gives the same rows at any time.
+// Generates the rows of answers; the same request always gives the same rows.
 import { combine, hashText, unit } from '../hash.ts'
 import { addMonths, monthsBetween } from '../publication-calendar.ts'
 import { columnOf, type VendorTable } from './vendor-tables.ts'
@@ -11,7 +11,7 @@ export interface TableAsked {
   readonly metrics: readonly string[]
   readonly from: string
   readonly to: string
-  /** Rows of each value and month at most. */
+  /** Most rows for each value and month. */
   readonly limit: number
 }
 

@@ -1,4 +1,4 @@
-// What can be set about the service as its documentation and others' measurements describe it.
+// The options of the vendor sandbox, which follows the service's documentation and measurements of other users.
 import { docPage } from '../../core/shipped.ts'
 import { z } from 'zod'
 import { settingError } from '../../core/errors.ts'
@@ -8,17 +8,17 @@ import { priceSchema } from './vendor-prices.ts'
 const credits = z.number().nonnegative().nullable()
 const values = z.array(z.string()).nullable()
 
-/** A reply that stands in for the real one, for requests that `match` names: at most `times` times. */
+/** A reply that replaces the real one for requests that fit `match`, at most `times` times. */
 const replacedSchema = z.strictObject({
   endpoint: z.enum(['keywords', 'submit', 'shopper', 'status', 'download', 'free']),
-  /** Part of the path, the query or the body (of a status or a file: of the report) that must be there, each of them. Default: any. */
+  /** Texts that must all be in the path, query or body (for a status or download: the report's body). Default: any request. */
   match: z.array(z.string()).default([]),
   /** Answers so many such requests. Default: all. */
   times: z.int().positive().default(Number.MAX_SAFE_INTEGER),
   status: z.int().min(100).max(599).default(200),
   type: z.string().default('application/json'),
   body: z.string().default(''),
-  /** Fields of the real answer to replace, instead of the whole; null takes one away, `"$report_id"` is the real answer's own. */
+  /** Replaces only these fields of the real reply; null removes a field, `"$report_id"` stands for the real reply's value. */
   merge: z.record(z.string(), z.unknown()).optional(),
   headers: z.record(z.string(), z.string()).default({}),
 })
@@ -39,19 +39,19 @@ const vendorSchema = z.strictObject({
   keywordMonths: z.int().positive().default(1),
   /** By `keywords`, `shopper_category`, `shopper_brand` or a table's name; the rest keep their own. Default for keywords: 13 credits for 100 rows (fact 44). */
   prices: z.record(z.string(), priceSchema).default({}),
-  /** Where the bill of an answer stands: in its meta, under the old or the new name, or only in the balance (facts 46, 50, 51). */
+  /** Where an answer tells its price: in its meta under the old or the new name, or only through the balance (facts 46, 50, 51). */
   bill: z.enum(['data_credits_charged', 'sw_coins', 'balance']).default('data_credits_charged'),
-  /** Credits of each purse; null: no end (fact 49). */
+  /** Credits of each purse (REST and batch have separate ones); null: unlimited (fact 49). */
   purses: z.strictObject({ rest: credits.default(null), batch: credits.default(null) }).default({ rest: null, batch: null }),
   /** The user's own cap within the batch purse; null: none, and both values of the answer are null (fact 50). */
   userCap: credits.default(null),
-  /** What the plan has; null: everything. */
+  /** The content of the plan; null: everything. */
   plan: z
     .strictObject({ tables: values.default(null), countries: values.default(null), domains: values.default(null) })
     .default({ tables: null, countries: null, domains: null }),
   pendingReports: z.int().positive().default(100),
   reportMs: z.int().nonnegative().default(300),
-  /** A week that was asked for is answered, and charged, as three (fact 52); months grow to the quarter they lie in. */
+  /** Whether a requested week is answered and charged as three (fact 52), and months as their whole quarters. */
   widens: z.boolean().default(false),
   /** Where the shopper reply holds the id. */
   shopperReply: z.enum(['report_id', 'id', 'reportId', 'data.report_id']).default('report_id'),

@@ -1,8 +1,8 @@
-// What an answer costs: the price shapes that were met at the service (facts 42 to 47), each by what is counted.
+// Prices of answers: the kinds of price seen at the service (facts 42 to 47), each with what it counts.
 import { z } from 'zod'
 
 export interface Priced {
-  /** Rows that were asked for at most. */
+  /** Most rows that the request allows. */
   readonly rowsAsked: number
   readonly rows: number
   readonly metrics: number
@@ -30,7 +30,7 @@ export const priceSchema = z.strictObject({
   credits: z.number().positive().optional(),
   /** The least an answer with rows costs. Default 0. */
   minimum: z.number().nonnegative().optional(),
-  /** Whole credits: up (default), nearest, or as it comes. */
+  /** Rounding to whole credits: up (default), nearest, or none. */
   rounding: z.enum(['up', 'nearest', 'none']).optional(),
 })
 export type Price = z.infer<typeof priceSchema>

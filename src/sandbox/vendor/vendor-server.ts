@@ -1,4 +1,4 @@
-// `millrace sandbox --like vendor`: the service as its documentation and others' measurements describe it, to hold the client against.
+// `millrace sandbox --like vendor`: a service that follows the documentation and measurements of other users, for tests of the client.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { addWindows } from '../../core/window.ts'
 import { addMonths, monthsBetween } from '../publication-calendar.ts'
@@ -73,7 +73,7 @@ const download = (books: VendorBooks, id: string): VendorReply => {
 
 type Reply = VendorReply & { readonly headers?: Readonly<Record<string, string>> }
 
-/** The reply with other fields; null takes one away, and `"$name"` is what stood under that name. */
+/** The reply with replaced fields; null removes a field, `"$name"` stands for the real value of that name. */
 const merged = (reply: VendorReply, fields: Readonly<Record<string, unknown>>): VendorReply => {
   const real: Readonly<Record<string, unknown>> = JSON.parse(reply.body)
   const named = JSON.stringify(fields).replaceAll(/"\$(\w+)"/g, (_, name: string) => JSON.stringify(real[name] ?? null))
@@ -82,7 +82,7 @@ const merged = (reply: VendorReply, fields: Readonly<Record<string, unknown>>): 
   return jsonReply(reply.status, body)
 }
 
-/** Throws CONFIGURATION naming every wrong option. @param more what tests have it answer besides */
+/** Throws CONFIGURATION naming every wrong option. @param more further routes, for tests */
 export const startVendorSandbox = async (options: VendorOptions = {}, more: readonly Route[] = []) => {
   let settings = readVendorOptions(options)
   let given: VendorOptions = options
@@ -96,7 +96,7 @@ export const startVendorSandbox = async (options: VendorOptions = {}, more: read
     const [, path, endpoint, hasKey, answerTo] = found
     books.counts[endpoint] = (books.counts[endpoint] ?? 0) + 1
     const id = path.exec(asked.url.pathname)?.[1] ?? ''
-    // What a report was asked with counts at its status and its file, too.
+    // For a report's status and download, `match` also sees the body with which the report was submitted.
     const text = `${asked.url.pathname}${asked.url.search} ${JSON.stringify(asked.body ?? books.reports.get(id)?.body ?? null)}`
     const place = settings.replies.findIndex(
       (one, index) =>
@@ -105,7 +105,7 @@ export const startVendorSandbox = async (options: VendorOptions = {}, more: read
     const instead = settings.replies[place]
     if (instead !== undefined) books.replaced[place] = (books.replaced[place] ?? 0) + 1
     if (instead !== undefined && instead.merge === undefined) return instead
-    // Batch counts pending reports alone (fact 53).
+    // Batch limits only pending reports, not the request rate (fact 53).
     const isRest = endpoint === 'keywords' || path.source.includes('capabilities')
     if (isRest && !bucket.take(settings.requestsPerSecond).ok) return words.tooManyRequests
     const reply = hasKey(settings, asked) ? answerTo({ settings, books, linkBase }, asked, id) : words.badKey
@@ -129,7 +129,7 @@ export const startVendorSandbox = async (options: VendorOptions = {}, more: read
     url: `http://127.0.0.1:${port}`,
     apiKey: settings.restKey,
     books,
-    /** Changes options while it runs. Throws CONFIGURATION. */
+    /** Changes options of the running sandbox. Throws CONFIGURATION. */
     configure: (patch: VendorOptions): void => {
       given = { ...given, ...patch }
       settings = readVendorOptions(given)
@@ -142,12 +142,12 @@ export const startVendorSandbox = async (options: VendorOptions = {}, more: read
 /** Measured: 13 for a page of 100 (fact 44). */
 const keywordPrice: Price = { by: 'rows-asked', credits: 0.13 }
 
-/** Fields that the service knows of itself to be a domain; `CNN.COM` and a path are none (fact 60). */
+/** Whether the service accepts the text as a domain; it refuses `CNN.COM` and paths (fact 60). */
 const isDomain = (text: string): boolean => /^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(text) && !text.startsWith('www.')
 
 const lastDay = (month: string): string => addWindows(`${addMonths(month, 1)}-01`, 'day', -1)
 
-/** Null: the dates can be answered. */
+/** The refusal of a span of dates; null: accepted. */
 const datesRefused = (settings: VendorSettings, from: string, to: string): VendorReply | null => {
   const { newestMonth, oldestMonth, keywordMonths } = settings
   const isOutside = from < oldestMonth || to > newestMonth || from > to
@@ -208,7 +208,7 @@ const page = (settings: VendorSettings, books: VendorBooks, query: URLSearchPara
   })
 }
 
-/** Free (fact 17): what is left, the months and the countries. */
+/** Credits left, months and countries; free (fact 17). */
 const capabilities = (settings: VendorSettings, books: VendorBooks): VendorReply => {
   const codes = settings.plan.countries ?? ['world', 'us', 'gb', 'de', 'fr', 'jp']
   const family = {

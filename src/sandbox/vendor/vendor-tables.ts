@@ -1,19 +1,19 @@
-// The tables of the batch interface as they are documented (part G, "Tables"): filters, metrics, how many rows a domain has, what a report may ask for.
+// The tables of the batch interface as documented (part G, "Tables"): filters, metrics, rows of a domain, limits of a report.
 import type { Price } from './vendor-prices.ts'
 
 export interface VendorTable {
   readonly name: string
-  /** Lists in `filters`, in the order of the file's columns; the first is what a report is limited by. */
+  /** Lists in `filters`, in the order of the file's columns; the first one is limited by `mostValues`. */
   readonly filters: readonly string[]
   readonly metrics: readonly string[]
   readonly granularities: readonly string[]
   /** A column that splits each domain further, with so many values; null: one row. */
   readonly part: { readonly column: string; readonly rows: number } | null
-  /** Values of the first filter one report may name (fact 55). */
+  /** Most values of the first filter in a report (fact 55). */
   readonly mostValues: number
   /** Months one report may span (facts 33, 56). */
   readonly mostMonths: number
-  /** Last month there is; null: it goes on. */
+  /** Last month with data; null: the table has no end. */
   readonly until: string | null
   readonly price: Price
 }
@@ -25,7 +25,7 @@ const byValue: Price = { by: 'metric-periods' }
 
 type Some = Partial<Omit<VendorTable, 'name' | 'metrics' | 'part'>> & { readonly part?: readonly [column: string, rows: number] }
 
-/** One of the service's own for domains and countries, priced by the value, unless `some` says otherwise. */
+/** A table. Default: the service's own data, filtered by domains and countries, priced by metric and period. */
 const table = (name: string, metrics: string, { part, ...some }: Some = {}): VendorTable => ({
   ...own,
   name,
@@ -66,13 +66,13 @@ const list: readonly VendorTable[] = [
   // Their filters are known from third parties alone (part G, last row).
   table('apps', 'app_downloads app_active_users', { filters: ['app_ids', 'countries'], mostValues: 100 }),
   table('companies', 'company_visits company_employees', { filters: ['company_ids'], mostValues: 100 }),
-  // Assumed: a table of the whole market, which names nothing to report on.
+  // Assumed: a table of the whole market, without filters.
   table('market_overview', 'market_visits market_sites', { filters: [] }),
 ]
 
 export const vendorTables: ReadonlyMap<string, VendorTable> = new Map(list.map((table) => [table.name, table]))
 
-/** Rows of each value unless the request says more (fact 54). */
+/** Default limit of rows for each value (fact 54). */
 export const defaultLimit = 100
 
 const shopper = (column: string, subject: string, variants: readonly string[]): VendorTable => {
@@ -88,6 +88,6 @@ export const shopperTables: Readonly<Record<string, VendorTable>> = {
   brands: shopper('brands', 'brand', ['', '_1P', '_3P']),
 }
 
-/** `domains` in the file is `domain`: the column of a filter. */
+/** The column of a filter in the file: `domain` for `domains`. */
 export const columnOf = (filter: string): string =>
   filter === 'countries' ? 'country' : filter === 'category_ids' ? 'category_id' : filter.replace(/s$/, '')

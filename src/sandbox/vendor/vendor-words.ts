@@ -1,4 +1,4 @@
-// What the service says when it refuses, word for word from part G of the facts; each reply names its fact.
+// The service's refusals, word for word from part G of the facts; the number in each comment is the fact.
 
 export interface VendorReply {
   readonly status: number
@@ -16,18 +16,18 @@ const errors = (...texts: string[]): VendorReply => jsonReply(400, { errors: tex
 const coded = (status: number, code: string, message: string, more: object = {}): VendorReply =>
   jsonReply(status, { error: { code, error_message: message }, ...more })
 
-/** Both surfaces (59). */
+/** REST and batch (59). */
 export const badKey: VendorReply = { status: 401, type: 'text/plain', body: 'invalid API key' }
 /** A bad or an unknown domain (60). */
 export const dataNotFound = jsonReply(401, { meta: { status: 'Error', error_message: 'Data not found' } })
 /** One text for two causes (61). */
 export const keyOrCredits = jsonReply(403, { meta: { status: 'Error', error_message: 'Invalid API Key or out of data credits' } })
 export const outOfCredits = errors('Not enough data credits')
-/** The plan lacks the dataset, or the domain: the newest words, which changed between releases; the code did not (62). */
+/** The plan lacks the dataset or the domain. The text is the newest one, it changed between releases; the code did not (62). */
 export const forbidden = coded(403, 'FORBIDDEN_ERROR', 'Access forbidden. Upgrade your account.', {
   actions: ['Contact your account manager to add this dataset'],
 })
-/** Beyond the newest month, before history, or a span that is too long: one text (63). */
+/** One text for three causes: after the newest month, before the history, or too long a span (63). */
 export const datesNotInRange = coded(400, 'VALIDATION_ERROR', 'Dates not in range')
 const countryTexts = [
   'no data for requested country',
@@ -35,7 +35,7 @@ const countryTexts = [
   'country not covered',
   'no coverage for country',
 ] as const
-/** The plan lacks the country, in one of several words (65). */
+/** The plan lacks the country; the service uses several texts (65). */
 export const countryLacks = (which: number): VendorReply =>
   coded(400, 'VALIDATION_ERROR', countryTexts[which % countryTexts.length] ?? '')
 /** (66) */
@@ -50,6 +50,6 @@ export const wrongGranularity = (offered: readonly string[]): VendorReply =>
 export const wrongMetrics = (table: string): VendorReply => errors(`Metrics are not available in table ${table}`)
 export const unknownTable = (table: string): VendorReply => errors(`Table ${table} is not available`)
 export const badRequest = (text: string): VendorReply => errors(text)
-/** 100 pending reports a user; it says neither so nor how long (53, 58, 71). */
+/** Too many pending reports (100 a user); the reply tells neither that nor how long to wait (53, 58, 71). */
 export const tooManyPending = jsonReply(429, { message: 'Too Many Requests' })
 export const tooManyRequests = jsonReply(429, { message: 'Too Many Requests' })

@@ -1,4 +1,4 @@
-// Everything that is wrong now: what the ledger says, budgets, nights that are late, and data that are expected by a day and are not there. A new kind of
+// Collects everything that is wrong now: causes in the ledger, budgets, late nights, and data that should be loaded by a day and are not. A new kind of
 // alarm adds its reader here.
 import type { Cause } from '../../core/alarm.ts'
 import { counted, sum } from '../../core/counted.ts'
@@ -13,7 +13,7 @@ import { type QuotaSpent, quotaThisMonth, tagThisMonth } from '../../ledger/spen
 import type { Runtime } from '../../run/runtime.ts'
 import { lateMs, scheduledOf, untakenTicks } from '../../plan/ticks.ts'
 
-/** A condition is raised by being among them and is over once it is not: readers say what holds now and remember nothing. */
+/** All present causes. An alarm begins when its cause appears here and ends when the cause is missing: readers keep no state. */
 export const causes = async (runtime: Runtime): Promise<readonly Cause[]> => [
   ...(await causesInLedger(runtime.database.kysely)),
   ...(await quotaCauses(runtime)),
@@ -22,10 +22,10 @@ export const causes = async (runtime: Runtime): Promise<readonly Cause[]> => [
   ...(await breakCauses(runtime)),
 ]
 
-/** So long it is among the causes, so that each receiver hears of it once. */
+/** A single event stays a cause for so long, so that every receiver gets it once. */
 const told = '2 days'
 
-/** Tables that a night found changed alike are one message. */
+/** Tables with the same break in one night share a message. */
 export const breakCauses = async ({ database }: Runtime): Promise<Cause[]> =>
   (await breakLines(database.kysely, told)).map(
     ({ breakId, pipeline, kind, startsOn, columns, change, share, noticedOn, oldest, dataVersion }) => ({
@@ -83,7 +83,7 @@ const lateCauses = async (runtime: Runtime): Promise<Cause[]> => {
   return late
 }
 
-/** null: there is none, or a run by hand has made up for it. */
+/** When the killed tick was due; null: there is none, or a later run has made up for it. */
 const killedTick = async ({ database: { kysely } }: Runtime, pipeline: string): Promise<number | null> => {
   const dueMs = await givenUpMs(kysely, pipeline)
   return dueMs !== null && dueMs > ((await lastRunMs(kysely, pipeline)) ?? 0) ? dueMs : null
@@ -91,7 +91,7 @@ const killedTick = async ({ database: { kysely } }: Runtime, pipeline: string): 
 
 const soFar = (missed: number): string => (missed > 1 ? ` (${missed} ticks so far)` : '')
 
-/** Percent of a month's budget from which on it is a cause. */
+/** Percent of a month's budget at which an alarm begins. */
 const quotaLevels = [80, 100] as const
 
 export const quotaCauses = async (runtime: Runtime): Promise<Cause[]> => {
@@ -109,7 +109,7 @@ export const quotaCauses = async (runtime: Runtime): Promise<Cause[]> => {
   ]
 }
 
-/** A tag's budget holds all pipelines that have it, so that it belongs to none alone. */
+/** A tag's budget is shared by all pipelines with the tag, so its cause names no pipeline. */
 const tagCauses = async (runtime: Runtime): Promise<Cause[]> => {
   const found: Cause[] = []
   for (const { name, value, budget } of tagBudgets(runtime.settings.raw))
@@ -118,13 +118,13 @@ const tagCauses = async (runtime: Runtime): Promise<Cause[]> => {
   return found
 }
 
-/** What was spent may have been spent for an API that is gone. */
+/** The account's monthly budget; null: none, or the API of that spending is no longer installed. */
 const accountBudget = (runtime: Runtime, [first]: readonly QuotaSpent[]): number | null => {
   if (first === undefined || ![...runtime.sources.keys()].some((name) => apiNameOf(name) === apiNameOf(first.source))) return null
   return runtime.allowance(first).budget.perMonth
 }
 
-/** The first warning is not over when the second comes. */
+/** One cause for each level reached: at 100 % the alarm for 80 % stays open. */
 const levelsReached = (runtime: Runtime, pipeline: string | null, whose: string, spent: number, budget: number | null) => {
   const month = new Date(runtime.clock.now()).toISOString().slice(0, 7)
   if (budget === null || spent === 0) return []
@@ -155,13 +155,13 @@ export const dueCauses = async (runtime: Runtime): Promise<Cause[]> => {
     for (const { window, dueOn } of dueMonths(definition, nowMs)) {
       const state = await dueWindow(runtime.database.kysely, definition, window.from)
       if (state === null || state.missing > 0) found.push(causeOf(definition, window, dueOn, state))
-      // Of what never ran the newest month says it all.
+      // A pipeline that never ran gets one alarm, for the newest month.
       if (state === null) break
     }
   return found
 }
 
-/** Months whose day has come, newest first. */
+/** Months that should be loaded by now, newest first. */
 export const dueMonths = ({ expect, window: rule }: Pick<Definition, 'expect' | 'window'>, nowMs: number) => {
   if (expect === null) return []
   const today = dateIn(nowMs, rule.publication.timeZone)
@@ -196,7 +196,7 @@ const causeOf = ({ pipeline }: Definition, window: Window, dueOn: IsoDate, state
 
 type DueReason = 'never ran' | 'service late' | 'trouble' | 'budget' | 'not run'
 
-/** The service's own delay is said to be that, no fault here. */
+/** Why a month is missing. `isService`: the service is late, so there is nothing to fix here. */
 const reasonOf = (pipeline: string, state: DueWindow | null) => {
   const of = (reason: DueReason, why: string, next: string) => ({ reason, isService: reason === 'service late', why, next })
   if (state === null || state.lastRunAt === null)

@@ -1,6 +1,6 @@
-// Receivers of alarms, those of notify.yaml and those of the environment: each kind with the settings it reads, checked before anything is called, the form of
-// its messages, and how they are sent. A new kind is a function here with its entries in receiverOf and ownReceivers, its form in core/alarm-routes.ts, and the
-// names of its settings in cli/check/check-settings.ts. An address is revealed where a message leaves and nowhere else.
+// Receivers of alarms, from notify.yaml and from the environment. Each kind has its settings (checked before any call), the form of its messages, and the way to
+// send them. A new kind is a function here with entries in receiverOf and ownReceivers, its form in core/alarm-routes.ts, and its settings' names in
+// cli/check/check-settings.ts. An address is revealed only where a message is sent.
 import { createHmac } from 'node:crypto'
 import { isLoopback, isPrivate } from '../../core/address.ts'
 import type { ReceiverSpec, Route } from '../../core/alarm-routes.ts'
@@ -25,23 +25,23 @@ const pagerdutyAddress = 'https://events.pagerduty.com/v2/enqueue'
 const sendMs = 10_000
 const longestProblem = 200
 const longestBlock = 2_900
-/** Of a message's first line; longer ones are cut by mail programs anyway. */
+/** Most characters of a subject; mail programs cut longer ones anyway. */
 const longestSubject = 150
 const longestSummary = 1_000
 
-/** What a message says of who sends it, and when. */
+/** Who sends a message, and when. */
 interface Sender {
   /** Names the warehouse in messages for machines: two warehouses may share a receiver. */
   readonly warehouseId: string
   readonly nowMs: number
-  /** A test: it counts as taken by all or by none, and `warehouseId` is its own. */
+  /** A test message: it succeeds only if every address accepts it; its `warehouseId` is made up. */
   readonly isTest?: boolean
 }
 
-/** One message on its way. */
+/** One message to send. */
 interface Message extends Sender {
   readonly telling: Telling
-  /** The first of what it tells. */
+  /** The first cause of the message. */
   readonly first: Told
   /** The same for every try, so that a receiver can tell a repetition. */
   readonly id: string
@@ -50,15 +50,15 @@ interface Message extends Sender {
 /** Where alarms go. */
 export interface Receiver extends ReceiverTraits {
   readonly kind: ReceiverSpec['kind']
-  /** What a message opens there stays open until another one closes it. */
+  /** A message opens an incident, which stays open until another message closes it. */
   readonly opens: boolean
-  /** null: it was taken; else why not. */
+  /** Resolves to null: accepted; else to the reason why not. */
   send(message: Message): Promise<string | null>
 }
 
 export type Alarming = ReturnType<typeof alarmingOf>
 
-/** notify.yaml together with the settings it names; without one, a route that tells everybody everything. Throws CONFIGURATION for what is missing or wrong, never with the secret's text. */
+/** Receivers and routes of notify.yaml; without the file one route sends everything to every receiver. Throws CONFIGURATION for a missing or wrong setting, never with a secret's text. */
 export const alarmingOf = ({ settings: { raw }, routes }: Pick<Runtime, 'settings' | 'routes'>) => {
   const named = routes?.receivers ?? []
   const specs = [...named, ...ownReceivers(raw).filter(({ name }) => !named.some((one) => one.name === name))]
@@ -74,7 +74,7 @@ export const alarmingOf = ({ settings: { raw }, routes }: Pick<Runtime, 'setting
   return { receivers, routes: found, quietHours: routes?.quietHours ?? null }
 }
 
-/** null: it was taken; else why not, without secrets. */
+/** Sends one message. null: accepted; else the reason why not, without secrets. */
 export const tell = async (receiver: Receiver, telling: Telling, sender: Sender): Promise<string | null> => {
   const [first] = telling.told
   if (first === undefined) return null
@@ -86,7 +86,7 @@ export const tell = async (receiver: Receiver, telling: Telling, sender: Sender)
   }
 }
 
-/** fetch itself says no more than that it failed. */
+/** An error of fetch says only that it failed; its cause says why. */
 const causeOf = (error: unknown): string =>
   error instanceof Error && error.cause instanceof Error ? `${error.message}: ${messageOf(error.cause)}` : messageOf(error)
 
@@ -122,7 +122,7 @@ const receiverOf = (raw: Raw, spec: ReceiverSpec): Receiver =>
 const people = { grouped: true, repeatable: false, opens: false } as const
 const machine = { grouped: false, repeatable: true, opens: false } as const
 
-/** Plain text alone: what a service says back must not become a link or a mention. */
+/** Only plain text: a service's message quoted in an alarm must not become a link or a mention. */
 const slack = (raw: Raw, { name, kind, variable, at }: Spec<'slack'>): Receiver => {
   const url = address(raw, variable, at)
   const block = (text: string) => ({ type: 'section', text: { type: 'plain_text', text: text.slice(0, longestBlock) } })
@@ -169,7 +169,7 @@ const pagerduty = (raw: Raw, { name, kind, variable, at }: Spec<'pagerduty'>): R
           custom_details: { what_changed: changed, what_to_do: nextStep },
         },
       }
-      // The key is added behind redact, which would take it out.
+      // The key is added after redact, which would remove it.
       const body = { routing_key: key.reveal(), ...(JSON.parse(redact(JSON.stringify(event))) as object) }
       return post(url, JSON.stringify(body), {})
     },
@@ -191,11 +191,11 @@ const email = (raw: Raw, { name, kind, to, at }: Spec<'email'>): Receiver => {
           subject: redact(`[millrace] ${words.headline}`).replaceAll(/\s+/g, ' ').slice(0, longestSubject),
           text: redact(`${plainText(words)}\n`),
           messageId: `<${warehouseId}-${id}@${from.slice(from.indexOf('@') + 1)}>`,
-          // RFC 3834: holiday notes do not answer it.
+          // RFC 3834: stops automatic replies such as out-of-office notes.
           headers: { 'Auto-Submitted': 'auto-generated' },
         })
         const forGood = rejectedErrors.filter(({ responseCode = 0 }) => responseCode >= 500)
-        // The others have it, and would get each repetition; who is refused for good gets none.
+        // Other addresses have the message and would get every repetition. So addresses refused for good (5xx) are not tried again.
         const isTaken = rejected.length === 0 || (!isTest && forGood.length === rejected.length)
         return isTaken ? null : `the server refuses ${rejected.length} of ${to.length} addresses`
       } finally {
@@ -206,13 +206,13 @@ const email = (raw: Raw, { name, kind, to, at }: Spec<'email'>): Receiver => {
 }
 
 const transportTo = async (url: URL) => {
-  // Read from disk only by those who send any.
+  // Imported here, so that only processes that send e-mail load it.
   const { createTransport } = await import('nodemailer')
   return createTransport({
     host: url.hostname.replace(/^\[|\]$/g, ''),
     port: Number(url.port) || (url.protocol === 'smtps:' ? 465 : 587),
     secure: url.protocol === 'smtps:',
-    // A password goes over no line that others can read.
+    // The password must not go over an unencrypted connection.
     requireTLS: url.protocol === 'smtp:' && !isLoopback(url.hostname),
     ...(url.username === '' ? {} : { auth: { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) } }),
     ...{ connectionTimeout: sendMs, greetingTimeout: sendMs, socketTimeout: sendMs },
@@ -237,7 +237,7 @@ const keyOf = (raw: Raw, name: string, at: string): Secret => {
   return secret(name, text)
 }
 
-/** An address, whose text is never shown: it alone may let one write to the channel. @param words what it is not, where it is wrong */
+/** Reads an address. Never shows its text: knowing it may be enough to write to the channel. @param words the message where it is wrong */
 const addressOf = (text: string, isRight: (url: URL) => boolean, words: string): URL => {
   const url = URL.parse(text)
   if (url === null || !isRight(url)) throw settingError(words)
@@ -248,7 +248,7 @@ const address = (raw: Raw, name: string, at: string): Secret => {
   const held = keyOf(raw, name, at)
   const words = `${name} is no https address; it holds what may write to the channel, so it is not shown.`
   const { pathname } = addressOf(held.reveal(), isPrivate, words)
-  // What a server says back may name the path alone.
+  // The path is a secret of its own, because a server's error may quote only the path.
   if (pathname.length > 8) secret(name, pathname)
   return held
 }
@@ -278,10 +278,10 @@ const fromOf = (raw: Raw, at: string): string => {
 }
 
 const longestLine = 1_500
-/** Pipelines named one by one. */
+/** Most pipelines that a message names one by one. */
 const mostLines = 20
 
-/** A message before it takes the form of its channel: one line such as `Error: 200 units in 3 pipelines failed`, and paragraphs, each a title and lines. */
+/** A message in no channel's form yet: a line such as `Error: 200 units in 3 pipelines failed`, and paragraphs, each with a title and lines. */
 const wordsOf = ({ event, told }: Telling, first: Told) => {
   const headline =
     told.length === 1

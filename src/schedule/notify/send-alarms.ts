@@ -1,5 +1,5 @@
-// Tells people: what is wrong, once when it begins and once when it ends, to those whom the routes name, at the hours they want; a message by which a person sees
-// that a receiver is set up; and the dead man’s switch, a service elsewhere that expects a ping after each good night, and calls when none comes.
+// Sends alarms: one message when a cause begins and one when it ends, to the receivers that the routes name, outside of quiet hours; test messages, by which a
+// person sees that a receiver works; and pings for a dead man’s switch, a service elsewhere that raises an alarm when no ping comes after a night.
 import { docPage } from '../../core/shipped.ts'
 import type { QuietHours, Route, Weekday } from '../../core/alarm-routes.ts'
 import { type Cause, type Severity, severityOf } from '../../core/alarm.ts'
@@ -14,14 +14,14 @@ import type { Runtime } from '../../run/runtime.ts'
 import { causes } from './alarm-causes.ts'
 import { type Alarming, alarmingOf, tell } from './receivers.ts'
 
-/** One process sends at a time; another follows once that one is dead. Longer than a mail to eighty addresses takes, each answered at the last moment. */
+/** Only the process with this lease sends; another takes over once it is dead. Longer than a mail to eighty addresses that all answer just before the timeout. */
 const leaseName = 'alarms are sent'
 const leaseSeconds = 15 * 60
-/** Another process may be about to let go, or is dead: that is known after 24 seconds at most. */
+/** Another process may release the lease soon, or be dead, which is noticed after at most 24 seconds. */
 const waitForLeaseMs = 28_000
 const askAgainMs = 250
 
-/** Reads what is wrong, then sends what is due. A receiver that does not answer is tried again later; nothing here fails a run. */
+/** Reads the causes, then sends due messages. A receiver that does not answer is tried again later; no error here fails a run. */
 export const notify = async (runtime: Runtime): Promise<void> => {
   const alarming = alarmingOf(runtime)
   if (alarming.receivers.length === 0) return
@@ -37,7 +37,7 @@ const raise = async (runtime: Runtime, { receivers, routes }: Alarming): Promise
   const { definitions } = runtime
   const tagsOf: TagsOf = (pipeline) => definitions.find((one) => one.pipeline === pipeline)?.tags ?? {}
   const known = receivers.map(({ name }) => name)
-  // A run of some pipelines can judge no other's time and budget.
+  // A process with some of the pipelines cannot judge ticks and budgets of the others.
   const judged = runtime.hasAllPipelines ? null : definitions.map(({ pipeline }) => pipeline)
   const wrong = await causes(runtime)
   await syncNotifications(runtime.database.kysely, wrong, (cause) => receiversOf(routes, cause, tagsOf), known, judged)
@@ -47,7 +47,7 @@ type Ledger = Runtime['database']['kysely']
 
 const lines = new WeakMap<Ledger, Promise<unknown>>()
 
-/** The lease is the process's: within it one sends after the other. */
+/** Sends one after another within this process, because the lease belongs to the process as a whole. */
 const inTurn = async (db: Ledger, work: () => Promise<void>): Promise<void> => {
   const mine = (lines.get(db) ?? Promise.resolve()).then(work)
   lines.set(
@@ -87,7 +87,7 @@ const sendingOf = ({ warehouse, clock }: Runtime, { receivers, quietHours }: Ala
   },
 })
 
-/** Raised and over, where a route leads to it: what a receiver opens for the one it closes for the other. @param names which receivers; empty: all. `problem` null: it took the message. Throws USAGE, CONFIGURATION. */
+/** Sends a test to each receiver that a route names; where it opens an incident, also the message that closes it. @param names which receivers; empty: all. `problem` null: accepted. Throws USAGE, CONFIGURATION. */
 export const testReceivers = async (runtime: Runtime, names: readonly string[]) => {
   const { receivers, routes } = alarmingOf(runtime)
   const known = receivers.map(({ name }) => name)
@@ -127,7 +127,7 @@ export const receiversOf = (routes: readonly Route[], cause: Cause, tagsOf: Tags
   ...new Set(routes.filter((route) => matches(route, cause, tagsOf)).flatMap(({ to }) => to)),
 ]
 
-/** A cause that concerns no single pipeline matches no route for some of them. */
+/** A cause without a pipeline matches no route that names pipelines or tags. */
 const matches = ({ kinds, severities, pipelines, tags }: Route, cause: Cause, tagsOf: TagsOf): boolean => {
   const { kind, pipeline } = cause
   if (kinds !== null && !kinds.includes(kind)) return false
@@ -137,10 +137,10 @@ const matches = ({ kinds, severities, pipelines, tags }: Route, cause: Cause, ta
   return Object.entries(tags).every(([name, value]) => own[name] === value)
 }
 
-/** Days looked ahead for the end of quiet hours: more whole days than a week has are no quiet hours. */
+/** How many days ahead the end of quiet hours is searched; quiet hours that never end count as none. */
 const mostDays = 8
 
-/** Milliseconds until a message so severe may go; 0: now. @param nowMs since the epoch */
+/** Milliseconds until a message of this severity may be sent; 0: now. @param nowMs since the epoch */
 export const quietForMs = (quiet: QuietHours | null, severity: Severity, nowMs: number): number => {
   if (quiet === null || quiet.but.includes(severity)) return 0
   let at = Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(quiet.timeZone)
@@ -153,7 +153,7 @@ export const quietForMs = (quiet: QuietHours | null, severity: Severity, nowMs: 
   return 0
 }
 
-/** When that stretch of quiet ends; null: it is none. */
+/** When the quiet period that contains `at` ends; null: `at` is not in one. */
 const quietUntil = ({ hours, days }: QuietHours, at: Temporal.ZonedDateTime): Temporal.ZonedDateTime | null => {
   const midnight = at.startOfDay()
   if (days.includes(at.dayOfWeek as Weekday)) return midnight.add({ days: 1 })
@@ -170,10 +170,10 @@ const pingName = 'MILLRACE_PING_URL'
 const pingMs = 10_000
 const tries = 3
 
-/** Tells the watchdog of the night. Never throws: a watchdog that is away must not end a run. */
+/** Pings the watchdog about a night. Never throws: an unreachable watchdog must not end a run. */
 export type Ping = (what: 'start' | 'success' | 'fail') => Promise<void>
 
-/** Pings URL/start, URL and URL/fail, as healthchecks do. A ping that does not get through is logged and fails nothing. */
+/** Pings URL/start, URL and URL/fail, as Healthchecks expects. A failed ping is only logged. */
 export const createPing = ({ raw }: Settings, log: Log): Ping => {
   const text = raw[pingName]
   if (text === undefined || text === '') return async () => undefined

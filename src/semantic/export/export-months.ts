@@ -1,4 +1,4 @@
-// A view of bi as a folder or bucket for lakes: one Parquet file a month, and a list of them; later only the months that changed.
+// Exports a view of bi for data lakes into a folder or bucket: one Parquet file a month and a list of files; later only months that changed.
 import { copyFile, mkdtemp, readFile, rm, rmdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -14,16 +14,16 @@ import { type Scales, scalesOf, writeParquet } from './parquet.ts'
 import { replaceFile, unlessMissing } from './replace-file.ts'
 import { atOneMoment, type RowFilter, selectRows, type ViewRows, viewRows } from './export-view.ts'
 
-/** Where the files go. A file is there whole or not at all. */
+/** The place for the files. A file is complete or does not exist. */
 export interface ExportTarget {
   /** For people. */
   readonly place: string
-  /** Null where there is none. */
+  /** null: no such file. */
   text(name: string): Promise<string | null>
   putText(name: string, text: string): Promise<void>
-  /** Takes the place of a file of the same name. */
+  /** Replaces a file of the same name. */
   putFile(name: string, file: string): Promise<void>
-  /** Nothing happens where there is none. */
+  /** Does nothing where there is no such file. */
   remove(name: string): Promise<void>
 }
 
@@ -31,7 +31,7 @@ export interface ExportTarget {
 interface MonthsRequest {
   readonly view: string
   readonly filter: RowFilter
-  /** Whether months that are as the list says are left alone. */
+  /** Whether to skip months that have not changed since the list was written. */
   readonly sinceLast: boolean
   readonly target: ExportTarget
 }
@@ -40,18 +40,18 @@ const listName = '_millrace_export.json'
 
 const listSchema = z.strictObject({
   view: z.string(),
-  /** What the rows were filtered by; another filter is another export. */
+  /** The filter of the rows; another filter is another export. */
   filter: z.string(),
   columns: z.array(z.strictObject({ name: z.string(), type: z.string() })),
   scales: z.record(z.string(), z.number().int().nullable()),
-  /** A digest of null: an export began to write or remove the file, and its rows are unknown. */
+  /** `digest` null: an export has begun to write or remove the file, so its content is not known. */
   months: z.record(z.string(), z.strictObject({ file: z.string(), rows: z.number().int(), digest: z.string().nullable() })),
 })
 type FileList = z.infer<typeof listSchema>
 
 const fileOf = (month: string): string => `export_month=${month}/data.parquet`
 
-/** Throws USAGE when the view has no month, the place holds something else, or another export writes to it. All files show the same moment. */
+/** All files are from one snapshot. Throws USAGE where the view has no month, the place has other files, or another export is writing to it. */
 export const exportMonths = async (database: Database, request: MonthsRequest) => {
   const found = await viewRows(database.kysely, request.view, request.filter)
   if (found.period === null) throw usageError(`bi.${request.view} has no month or date to make files by; leave --by out.`)
@@ -61,7 +61,7 @@ export const exportMonths = async (database: Database, request: MonthsRequest) =
   const folder = await mkdtemp(join(tmpdir(), 'millrace-export-'))
   try {
     return await atOneMoment(database, async (trx) => {
-      // Digests are made of text, which must not depend on the session.
+      // Digests are made from rows as text, which must not depend on the session.
       await sql`set local timezone = 'UTC'`.execute(trx)
       if (takesLocks) await holdPlace(trx, lock, request.target.place)
       const within = { ...request, target: await keptAlive(trx, request.target) }
@@ -72,7 +72,7 @@ export const exportMonths = async (database: Database, request: MonthsRequest) =
   }
 }
 
-/** A bucket may take longer for a month than a transaction may be idle: meanwhile the server is asked something. A process that sleeps still loses it. */
+/** Sends queries while a bucket uploads, which may take longer than a transaction may be idle. A suspended process still loses its transaction. */
 const keptAlive = async (trx: Db, target: ExportTarget): Promise<ExportTarget> => {
   const limit = await queryValue<Numbers<'ms'>>(
     trx,
@@ -99,13 +99,13 @@ const keptAlive = async (trx: Db, target: ExportTarget): Promise<ExportTarget> =
   }
 }
 
-/** One export at a time, until its transaction ends. */
+/** Allows one export to a place at a time: takes a lock until the transaction ends. */
 const holdPlace = async (trx: Db, lock: string, place: string): Promise<void> => {
   if (await tryLockByName(trx, lock)) return
   throw usageError(`Another export writes to ${place} now; run this one again when it is done, or name another place.`)
 }
 
-/** A standby takes no locks: from there two exports at once to one place stay unseen. */
+/** A standby cannot take locks, so two concurrent exports from standbys to one place are not detected. */
 const canLock = (db: Db): Promise<boolean> =>
   queryValue<Flags<'can'>>(db)`select not current_setting('transaction_read_only')::boolean as can`
 
@@ -127,7 +127,7 @@ const readList = async ({ target, view, filter }: MonthsRequest): Promise<FileLi
   throw usageError(`${target.place} holds ${wrong} (${listName}); name another place, or empty this one first.`)
 }
 
-/** `written` and `removed` months, and the rows of the files that were written. */
+/** Returns the `written` and `removed` months, and the number of rows in the written files. */
 const writeMonths = async (
   trx: Db,
   found: ViewRows,
@@ -138,7 +138,7 @@ const writeMonths = async (
   const rows = selectRows(found)
   const scales = grown(await scalesOf(trx, found.columns, rows), known)
   const columns = found.columns.map(({ name, type }) => ({ name, type }))
-  // Files of one export are read as one table, so they have the same columns and types.
+  // Readers treat the files of an export as one table, so all need the same columns and types.
   const isSame = known !== null && JSON.stringify([known.columns, known.scales]) === JSON.stringify([columns, scales])
   const months = await monthsOf(trx, found)
   const changed = months.filter(({ month, digest }) => !sinceLast || !isSame || known.months[month]?.digest !== digest)
@@ -148,7 +148,7 @@ const writeMonths = async (
     files.set(month, { file: fileOf(month), rows: 0, digest: null })
   const putList = (): Promise<void> =>
     target.putText(listName, listText({ view, filter: filterText(filter), columns, scales, months: Object.fromEntries(files) }))
-  // Noted before the first file changes: how far a killed export came is unknown, and the rows may be as the list has them by the next one.
+  // Write the list before the first file changes: after a kill the state of the files is not known, and the next export could take them for unchanged.
   if (changed.length + removed.length > 0) await putList()
   let total = 0
   for (const { month, digest } of changed) {
@@ -171,7 +171,7 @@ const listText = ({ months, ...others }: FileList): string => {
   return `${JSON.stringify({ ...others, months: sorted }, null, 2)}\n`
 }
 
-/** Digits are only ever added: a month with fewer does not make the others be written again. */
+/** Scales never shrink, so that a month with fewer digits does not force writing all others again. */
 const grown = (scales: Scales, known: FileList | null): Scales =>
   Object.fromEntries(
     Object.entries(scales).map(([name, scale]) => {
@@ -181,14 +181,14 @@ const grown = (scales: Scales, known: FileList | null): Scales =>
     }),
   )
 
-/** Each month with a digest of its rows, whatever order they lie in. */
+/** Each month with a digest of its rows that does not depend on their order. */
 const monthsOf = (trx: Db, found: ViewRows) =>
   query<Texts<'month' | 'digest'>>(trx)`
     select to_char(${sql.ref(found.period ?? '')}, 'YYYY-MM') as month,
       count(*) || ':' || sum(hashtextextended(rows::text, 0)::numeric) || ':' || sum(hashtextextended(rows::text, 1)::numeric) as digest
     from (${selectRows(found)}) as rows where ${sql.ref(found.period ?? '')} is not null group by 1 order by 1`
 
-/** A folder that takes the files; made when it is not there. */
+/** A folder for the files, made if missing. */
 export const folderTarget = (folder: string): ExportTarget => ({
   place: folder,
   text: (name) => readFile(join(folder, name), 'utf8').catch(unlessMissing),
@@ -196,7 +196,7 @@ export const folderTarget = (folder: string): ExportTarget => ({
   putFile: (name, file) => replaceFile(join(folder, name), (path) => copyFile(file, path)),
   remove: async (name) => {
     await rm(join(folder, name), { force: true })
-    // A month's own folder goes with its only file.
+    // Also remove the month's folder, if it is empty now.
     if (dirname(name) !== '.') await rmdir(join(folder, dirname(name))).catch(() => undefined)
   },
 })

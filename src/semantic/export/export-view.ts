@@ -1,4 +1,4 @@
-// A view of bi as one file for notebooks and spreadsheets: CSV with formulas made harmless, or Parquet; streamed, so that size costs no memory.
+// Exports a view of bi as one file for notebooks and spreadsheets: CSV with formulas made harmless, or Parquet; streamed, so that memory use is constant.
 import { columnTypes } from '../../core/column-types.ts'
 import { createWriteStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
@@ -17,12 +17,12 @@ interface ExportRequest {
   /** A table or view in `bi`, without the schema. */
   readonly view: string
   readonly format: 'csv' | 'parquet'
-  /** Absolute path of a file, or of none yet. */
+  /** Absolute path; the file need not exist. */
   readonly file: string
   readonly filter: RowFilter
 }
 
-/** Rows written. Throws USAGE as `viewRows` does. */
+/** Returns the number of rows. Throws USAGE as `viewRows` does. */
 export const exportView = async (database: Database, { view, format, file, filter }: ExportRequest): Promise<number> => {
   const found = await viewRows(database.kysely, view, filter)
   const write = format === 'csv' ? exportCsv : exportParquet
@@ -33,7 +33,7 @@ const textTypes = Object.values(columnTypes).flatMap(({ contract, catalog }) => 
 
 const isText = ({ type }: ViewColumn): boolean => textTypes.includes(type) || type.endsWith('[]') || type === 'jsonb'
 
-/** A spreadsheet takes a cell that begins with one of these for a formula; with an apostrophe before it, it is a word again. */
+/** A spreadsheet runs a cell that begins with one of these as a formula; an apostrophe before it makes it text. */
 const harmless = (column: ViewColumn): RawBuilder<unknown> => {
   const name = sql.ref(column.name)
   if (!isText(column)) return name
@@ -56,11 +56,11 @@ const exportParquet = (database: Database, found: ViewRows, file: string): Promi
     return writeParquet(trx, { columns: found.columns, rows, scales: await scalesOf(trx, found.columns, rows), file })
   })
 
-/** All that is read is of the same moment. */
+/** Runs `work` in one REPEATABLE READ transaction, so that all reads see one snapshot. */
 export const atOneMoment = <T>({ pool }: Database, work: (trx: Db) => Promise<T>): Promise<T> =>
   withSession(pool, ({ kysely }) => kysely.transaction().setIsolationLevel('repeatable read').execute(work))
 
-/** null: not narrowed. */
+/** A null field does not filter. */
 export interface RowFilter {
   /** Values by column. */
   readonly only: ReadonlyMap<string, readonly string[]> | null
@@ -69,7 +69,7 @@ export interface RowFilter {
   readonly to: string | null
 }
 
-/** Which rows of a view are meant. */
+/** The selected rows of a view. */
 export interface ViewRows {
   readonly view: string
   readonly columns: readonly ViewColumn[]
@@ -108,7 +108,7 @@ export const viewRows = async (db: Db, view: string, filter: RowFilter): Promise
   return { view, columns, period, where: conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `) }
 }
 
-/** Of a column that is no dimension (a state, say) any value may come one day; of a dimension those that were ever on a list: the view, which may be large, is asked for others alone. */
+/** Values of a dimension that were never on a list and are in no row: the view, which may be large, is queried only for unlisted values. Other columns may have any value. */
 const strangeValues = (db: Db, view: string, name: string, values: readonly string[]): Promise<readonly string[]> =>
   queryColumn<Texts<'v'>>(db)`
     with unlisted as materialized (
@@ -118,7 +118,7 @@ const strangeValues = (db: Db, view: string, name: string, values: readonly stri
     )
     select v from unlisted where not exists (select from ${sql.table(`bi.${view}`)} where ${sql.ref(name)}::text = v)`
 
-/** The rows themselves, and of one month where it is given. */
+/** The query of the rows, of one month where it is given. */
 export const selectRows = ({ view, columns, period, where }: ViewRows, month?: string): RawBuilder<unknown> => {
   const names = sql.join(columns.map(({ name }) => sql.ref(name)))
   const inMonth =

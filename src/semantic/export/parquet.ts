@@ -1,4 +1,4 @@
-// Rows of a query as a Parquet file: each type as lakes expect it, numerics exact, lists as lists; streamed in row groups.
+// Writes the rows of a query to a Parquet file: types as data lakes expect them, exact numerics, lists as lists; streamed in row groups.
 import type { SchemaElement } from 'hyparquet'
 import { type RawBuilder, sql } from 'kysely'
 import { type ColumnTypeEntry, columnTypes } from '../../core/column-types.ts'
@@ -16,7 +16,7 @@ export interface ViewColumn {
 export type Scales = Readonly<Record<string, number | null>>
 
 const rowsAtOnce = 20_000
-/** The most digits that every reader of Parquet takes; 16 bytes hold them. */
+/** Most digits that every Parquet reader supports; they fit into 16 bytes. */
 const decimalDigits = 38
 const decimalBytes = 16
 
@@ -27,7 +27,7 @@ interface Shape {
   readonly value: (found: unknown) => unknown
 }
 
-/** @param element its first and only one, but for its name */
+/** @param element the only schema element, without its name */
 const shape = (
   element: Omit<SchemaElement, 'name'>,
   select: Shape['select'] = (name) => sql`${name}`,
@@ -38,7 +38,7 @@ const asText: Shape['select'] = (name) => sql`${name}::text`
 const toBigint: Shape['value'] = (text) => BigInt(String(text))
 const utf8 = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const
 
-/** The number without its point, exact. */
+/** A decimal as a whole number without the point, exact. */
 const asDecimal = (scale: number): Shape =>
   shape(
     { type: 'FIXED_LEN_BYTE_ARRAY', type_length: decimalBytes, converted_type: 'DECIMAL', precision: decimalDigits, scale },
@@ -46,7 +46,7 @@ const asDecimal = (scale: number): Shape =>
     toBigint,
   )
 
-/** How each kind of column is asked for and written; those of numerics depend on their digits. */
+/** How each kind of column is selected and written; decimals depend on their digits (`asDecimal`). */
 const shapes: Readonly<Record<Exclude<ColumnTypeEntry['parquet'], 'decimal'> | 'double', Shape>> = {
   text: shape(utf8, asText),
   long: shape({ type: 'INT64' }, asText, toBigint),
@@ -80,7 +80,7 @@ const shapeOf = ({ name, type }: ViewColumn, scales: Scales): Shape => {
   return scale === null || scale === undefined ? shapes.text : asDecimal(scale)
 }
 
-/** What the numeric columns of `rows` need. Reads all of them. */
+/** The scales that the numeric columns of `rows` need. Reads all rows. */
 export const scalesOf = async (trx: Db, columns: readonly ViewColumn[], rows: RawBuilder<unknown>): Promise<Scales> => {
   const numerics = columns.filter(({ type }) => byCatalog.get(type) === 'decimal').map(({ name }) => name)
   if (numerics.length === 0) return {}
@@ -98,11 +98,11 @@ export const scalesOf = async (trx: Db, columns: readonly ViewColumn[], rows: Ra
   )
 }
 
-/** NaN and infinity have no digits and no DECIMAL. */
+/** null for NaN and infinity, which no DECIMAL can hold. */
 const fitting = (scale: number, most: string): number | null =>
   /^\d+$/.test(most) && most.length + scale <= decimalDigits ? scale : null
 
-/** `scales` says how many digits behind the point each numeric column keeps; see scalesOf. */
+/** `scales`: digits after the point of each numeric column; see scalesOf. */
 interface ParquetRequest {
   readonly columns: readonly ViewColumn[]
   /** `select` of exactly these columns. */
@@ -111,7 +111,7 @@ interface ParquetRequest {
   readonly file: string
 }
 
-/** Rows written. To be called in a transaction; one file at a time. */
+/** Returns the number of rows. Call inside a transaction, for one file at a time. */
 export const writeParquet = async (trx: Db, { columns, rows, scales, file }: ParquetRequest): Promise<number> => {
   const { fileWriter, ParquetWriter } = await withPackages(
     'Parquet files',

@@ -1,4 +1,4 @@
-// Makes Superset show the warehouse: the connection, then the bundle, then what left the bundle is removed.
+// Sets up Superset for the warehouse: makes the connection, imports the bundle, then removes charts that left the bundle.
 import { z } from 'zod'
 import type { Secret } from '../../core/redact.ts'
 import type { YamlMap } from '../yaml-text.ts'
@@ -6,10 +6,10 @@ import { type Bundle, type BundleWork, readsOnly, supersetBundle } from './super
 import { type SupersetClient, zipOf } from './superset-client.ts'
 import { certifiedBy, type datasetOf, idOf } from './superset-dataset.ts'
 
-/** What is made where. */
+/** The content, and the Superset to set up. */
 interface Provisioning extends Pick<BundleWork, 'connection' | 'views' | 'model' | 'definitions' | 'dashboards'> {
   readonly client: SupersetClient
-  /** SQLAlchemy's address of the warehouse, as Superset reaches it. */
+  /** SQLAlchemy's address by which Superset reaches the warehouse. */
   readonly warehouse: Secret
   /** Called with each step as it is done. */
   readonly tell: (text: string) => void
@@ -20,8 +20,8 @@ const anything = z.unknown()
 const idEntry = z.object({ id: z.int() })
 
 /**
- * What bears our names is made or brought up to date, charts that left a file are removed, everything else is left alone.
- * The bundle is taken as a whole or not at all; running it again makes nothing twice. `skipped`: what was left out, and why. Throws SUPERSET.
+ * Makes or updates objects with our names, removes charts that left a file, changes nothing else.
+ * Superset imports the bundle as a whole or not at all. Idempotent. `skipped`: what was left out, and why. Throws SUPERSET.
  */
 export const provisionSuperset = async (work: Provisioning) => {
   const { client, tell, views } = work
@@ -35,7 +35,7 @@ export const provisionSuperset = async (work: Provisioning) => {
   })
   const before = await chartsOn(client, bundle)
   const form = new FormData()
-  // The connection is not in it.
+  // `sparse`: the bundle does not contain the connection.
   form.set('sparse', 'true')
   form.set('bundle', new Blob([zipOf(bundle.files, 'millrace')], { type: 'application/zip' }), 'bundle.zip')
   await client.ask('POST', '/api/v1/assets/import/', anything, form)
@@ -57,7 +57,7 @@ export const provisionSuperset = async (work: Provisioning) => {
   }
 }
 
-/** A bundle carries no password, and would overwrite what people set on the connection. */
+/** Makes the connection by request, not in the bundle: a bundle has no password, and would overwrite settings that people changed. */
 const provideConnection = async ({ client, connection, warehouse, tell }: Provisioning) => {
   const path = '/api/v1/database/'
   const [found] = await client.list(path, idEntry, ['database_name', 'eq', connection])
@@ -128,8 +128,8 @@ const knownDatasets = async (client: SupersetClient, database: number): Promise<
 const certificate = z.object({ certification: z.object({ certified_by: z.literal(certifiedBy) }) })
 
 /**
- * An import replaces datasets as a whole, so that what people added is put into the bundle: metrics and calculated columns that are
- * not ours, and their labels of the columns. Ours are as the files say.
+ * An import replaces a dataset as a whole, so the bundle must contain what people added: their own metrics and calculated columns, and
+ * their labels of columns. Ours come from the files.
  */
 export const withOwn = (dataset: ReturnType<typeof datasetOf>, known: DatasetDetails | undefined): YamlMap => {
   if (known === undefined) return dataset
@@ -172,7 +172,7 @@ const chartsOn = async (client: SupersetClient, { dashboards }: Bundle) => {
   return { ids, charts }
 }
 
-/** An import removes nothing. Ours that left the dashboards go; those that somebody put on a dashboard of theirs stay there. */
+/** An import removes nothing, so this removes our charts that left the dashboards, unless a person has put them on another dashboard. */
 const removeCharts = async (client: SupersetClient, before: Charts, after: Charts): Promise<number> => {
   const known = [...before.ids.values()]
   const gone = before.charts.filter(

@@ -1,5 +1,5 @@
-// Everything Superset is given, as files of the bundle that its own commands import: connection, datasets with metrics, charts, dashboards and where their
-// charts stand.
+// The files of a bundle that Superset's own commands import: connection, datasets with metrics, charts, dashboards with the layout of
+// their charts.
 import type { Definition } from '../../core/types.ts'
 import type { Chart, DashboardFilter } from '../../definition/dashboard.ts'
 import type { Dashboard } from '../../definition/dashboards.ts'
@@ -9,7 +9,7 @@ import { type YamlMap, type YamlValue, yamlFile } from '../yaml-text.ts'
 import { type FixedColumn, supersetChart } from './superset-chart.ts'
 import { datasetOf, idOf, offered, subjectsOf, version } from './superset-dataset.ts'
 
-/** What a bundle is made of. */
+/** The input of a bundle. */
 export interface BundleWork {
   /** Name of the connection in Superset. */
   readonly connection: string
@@ -17,7 +17,7 @@ export interface BundleWork {
   readonly model: SemanticModel
   readonly definitions: readonly Definition[]
   readonly dashboards: readonly Dashboard[]
-  /** Of the connection, where Superset has it already. Default: made from its name. */
+  /** uuid of an existing connection. Default: made from its name. */
   readonly databaseId?: string
   /** uuid of a view's dataset. Default: made from the names. */
   readonly datasetId?: (view: string) => string
@@ -28,10 +28,10 @@ export interface BundleWork {
 /** `files` by their path in the bundle, without the connection; `skipped`: dashboards that were left out, and why. */
 export type Bundle = ReturnType<typeof supersetBundle>
 
-/** Other connections have dashboards of their own, which say so in title and address. */
+/** Dashboards of any other connection have its name in title and address. */
 export const defaultConnection = 'Millrace'
 
-/** Without `type`: Superset's commands for datasets, for dashboards and for all then take the same bundle. */
+/** Without `type`, so that Superset's commands for datasets, for dashboards and for all assets accept the same bundle. */
 const metadata = { version, timestamp: '2026-01-01T00:00:00+00:00' }
 
 /** Pure: the same work gives the same files, and the same ids. */
@@ -53,10 +53,10 @@ export const supersetBundle = (work: BundleWork) => {
   return { files, dashboards, skipped }
 }
 
-/** Of a connection, in Superset's words. */
+/** Superset's settings of a read-only connection. */
 export const readsOnly = { allow_ctas: false, allow_cvas: false, allow_dml: false, allow_file_upload: false }
 
-/** The connection, for a Superset that has none of this name. No password: `superset set-database-uri` gives it one. */
+/** The connection's file, for a Superset without a connection of this name. It has no password: `superset set-database-uri` sets it. */
 export const connectionFile = (connection: string): readonly [path: string, text: string] => [
   `databases/${fileName(connection)}.yaml`,
   yamlFile({
@@ -78,7 +78,7 @@ const slugOf = (text: string): string =>
     .replaceAll(/[^a-z0-9]+/g, '-')
     .replaceAll(/^-|-$/g, '')
 
-/** Charts of pipelines that are not there are left out, and filters of those charts alone. */
+/** The dashboard without charts of pipelines that are not published, and without filters that only such charts use. */
 const ofPipelines = (dashboard: Dashboard, definitions: readonly Definition[]): Dashboard => {
   const charts = dashboard.charts.filter(
     ({ pipeline }) => pipeline === null || definitions.some((one) => one.pipeline === pipeline && one.publish),
@@ -113,7 +113,7 @@ const whyNot = ({ views }: BundleWork, { charts, filters }: Dashboard, whole: Da
   return null
 }
 
-/** The pipeline's parameters that are part of its key: rows asked for with others are not its own. */
+/** The pipeline's parameters that are in its key: rows with other values do not belong to its charts. */
 const fixedColumns = (definition: Definition | undefined): FixedColumn[] =>
   (definition?.columns ?? [])
     .filter(({ origin, isKey }) => origin === 'param' && isKey)
@@ -137,7 +137,7 @@ const addDashboard = (
   const placed = dashboard.charts.map((chart, at): PlacedChart => {
     const columns = views.find(({ name }) => name === chart.view)?.columns.map(({ name }) => name) ?? []
     const made = { ...supersetChart(chart, columns, fixedOf(chart.pipeline)), version, dataset_uuid: datasetId(chart.view) }
-    // Superset's own command never changes a chart that it has, so that a chart that changed is another one.
+    // Superset's import command never changes an existing chart, so a changed chart gets a new uuid.
     const uuid = idOf(connection, dashboard.name, chart.name, JSON.stringify(made))
     files.set(`charts/${slug}/${chartFile(chart, at)}.yaml`, yamlFile({ ...made, uuid }))
     return { id: at + 1, uuid, chart }
@@ -161,7 +161,7 @@ const addDashboard = (
 
 const chartFile = ({ name }: Chart, at: number): string => `${String(at + 1).padStart(2, '0')}-${fileName(name).slice(0, 80)}`
 
-/** A chart under its id in the bundle, for which Superset puts its own. */
+/** A chart with its id in the bundle, which Superset replaces with its own id. */
 interface PlacedChart {
   readonly id: number
   readonly uuid: string
@@ -169,7 +169,7 @@ interface PlacedChart {
 }
 
 const columnsOfGrid = 12
-/** A big number of Superset knows whether it rose or fell, and says it by a class alone. */
+/** Superset marks a rise or fall of a big number only by a CSS class, that is by colour; this adds an arrow. */
 const arrows = `.superset-legacy-chart-big-number.positive .subheader-line::before { content: '▲ '; }
 .superset-legacy-chart-big-number.negative .subheader-line::before { content: '▼ '; }
 `
@@ -243,7 +243,7 @@ export const dashboardMetadata = (dashboard: Dashboard, charts: readonly PlacedC
   timed_refresh_immune_slices: [],
 })
 
-/** What has one value in the pipeline needs no filter to choose it, and no measure is watched for a second one. */
+/** The dashboard without filters for columns that have one value in the pipeline; measures need no guard against further values. */
 export const withoutFixed = (dashboard: Dashboard, fixed: readonly { readonly column: string }[]): Dashboard => {
   const isOpen = (name: string): boolean => !fixed.some(({ column }) => column === name)
   return {
@@ -284,7 +284,7 @@ const valueFilter = (
   datasetId: (view: string) => string,
 ): YamlMap => ({
   filterType: 'filter_select',
-  // Charts wait for the first choice, else they would all be asked for before it.
+  // Charts wait for the first choice, else Superset would query all of them before it.
   requiredFirst: one !== null,
   targets: [{ datasetUuid: datasetId(view), column: { name: column } }],
   controlValues: {

@@ -1,4 +1,4 @@
-// One chart in Superset's words: what its own pages read (form data) and what its data request asks for (query context).
+// One chart for Superset: the form data that Superset's pages read, and the query context of its data request.
 import type { Chart, NumberFormat } from '../../definition/dashboard.ts'
 import type { YamlMap, YamlValue } from '../yaml-text.ts'
 
@@ -68,7 +68,7 @@ const queryOf = (chart: Chart, viewColumns: readonly string[], held: readonly Fi
   }
 }
 
-/** A column that has the one value in every chart of a pipeline: the pipeline's own parameters. */
+/** A column with one value in every chart of a pipeline: a parameter of the pipeline. */
 export interface FixedColumn {
   readonly column: string
   readonly value: string | number | boolean
@@ -83,7 +83,7 @@ const vizTypes = {
   bar: 'echarts_timeseries_bar',
   table: 'table',
 } as const
-/** Of d3, which draws them. */
+/** Number formats of d3, which draws the charts. */
 export const formats: Readonly<Record<NumberFormat, string>> = {
   count: ',d',
   decimal: ',.2f',
@@ -92,7 +92,7 @@ export const formats: Readonly<Record<NumberFormat, string>> = {
   points: '+.1f',
   money: '$,.0f',
 }
-/** Charts show months, in ISO 8601 as Superset wants it. */
+/** Charts show months; ISO 8601, as Superset requires. */
 const grain = 'P1M'
 /** Points of a chart at most. */
 const seriesRows = 10_000
@@ -103,7 +103,7 @@ const metricOf = (label: string, sqlExpression: string, optionName: string) => (
   ...{ expressionType: 'SQL', sqlExpression, label, optionName },
 })
 
-/** Where rows of several values meet that do not add up, the measure is NULL instead of a wrong sum. */
+/** Makes the measure NULL instead of a wrong sum where rows of several values that do not add up are combined. */
 const guarded = (chart: Chart, columns: readonly string[], expression: string): string => {
   const alone = chart.neverAcross.filter((column) => columns.includes(column) && !chart.by.includes(column))
   if (alone.length === 0) return expression
@@ -114,7 +114,7 @@ const guarded = (chart: Chart, columns: readonly string[], expression: string): 
 const chartMetrics = (chart: Chart, columns: readonly string[]): Metric[] =>
   [...chart.measures].map(([label, expression], at) => metricOf(label, guarded(chart, columns, expression), `metric_${at + 1}`))
 
-/** What every kind has. @param held columns with the one value they have in this pipeline */
+/** Form data of every kind of chart. @param held columns with the one value they have in this pipeline */
 const commonForm = (chart: Chart, held: readonly FixedColumn[]): YamlMap => ({
   viz_type: vizTypes[chart.kind],
   adhoc_filters: [
@@ -138,7 +138,7 @@ const simple = (key: string, subject: string, operator: string, comparator: Yaml
   filterOptionName: `filter_${key}`,
 })
 
-/** What one kind of chart adds. */
+/** Further form data by kind of chart. */
 const formOf = (chart: Chart, columns: readonly string[]): YamlMap => {
   const metrics = chartMetrics(chart, columns)
   if (chart.kind === 'table') return tableForm(chart, metrics)
@@ -178,7 +178,7 @@ const formOf = (chart: Chart, columns: readonly string[]): YamlMap => {
     show_empty_columns: true,
     comparison_type: 'values',
     tooltipTimeFormat: '%B %Y',
-    // In the order of their names: buckets are named so that this is their own order.
+    // Sorted by name: names of buckets are chosen so that this is the right order.
     sort_series_type: 'name',
     sort_series_ascending: true,
     ...(chart.isRank ? { truncateYAxis: true, y_axis_bounds: [1, null], echart_options: rankAxis } : {}),
@@ -188,10 +188,10 @@ const formOf = (chart: Chart, columns: readonly string[]): YamlMap => {
   }
 }
 
-/** Superset has no control for it and hands this on to the library that draws. */
+/** Superset has no control for an inverted axis, but passes these options on to ECharts. */
 const rankAxis = '{ yAxis: { inverse: true, min: 1 } }'
 
-/** Newest first, one row with its texts side by side. */
+/** A tile: the newest period as one row of texts side by side. */
 const tileForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => ({
   query_mode: 'aggregate',
   groupby: [chart.period],
@@ -205,7 +205,7 @@ const tileForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => ({
   column_config: { [chart.period ?? '']: { customColumnName: 'Newest', d3TimeFormat: '%b %Y' } },
 })
 
-/** Sorts a tile's periods, newest first where it is descending. */
+/** A measure that sorts a tile's periods; descending means newest first. */
 const newestOf = ({ period }: Chart): Metric => metricOf('Newest', `max(${period})`, 'metric_newest')
 
 /** `clicks_before` as a heading: Clicks before. */
@@ -235,7 +235,7 @@ const tableForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => {
   if (chart.columns.length > 0)
     return {
       ...common,
-      // A page of them: a limit that is reached would be a warning on the chart.
+      // Paging instead of a row limit: Superset shows a warning when a limit is reached.
       server_pagination: true,
       server_page_length: chart.rows,
       query_mode: 'raw',

@@ -1,11 +1,11 @@
-// Requests to Superset's REST API as one logged-in user: bearer token, CSRF token with its session, answers checked, errors in words.
+// Calls Superset's REST API as one logged-in user: bearer token, CSRF token with its session; checks answers and turns errors into EtlErrors.
 import { crc32 } from 'node:zlib'
 import { z } from 'zod'
 import { jsonOrNull } from '../../core/json.ts'
 import { EtlError, messageOf, settingError } from '../../core/errors.ts'
 import { redact, type Secret, secret } from '../../core/redact.ts'
 
-/** Superset's REST API as far as it is needed. Everything throws EtlError SUPERSET with the path and what it answered. */
+/** The parts of Superset's REST API that are used. Every call throws SUPERSET with the path and the answer. */
 export type SupersetClient = Awaited<ReturnType<typeof openSuperset>>
 
 type ListFilter = readonly [column: string, comparison: 'eq' | 'rel_o_m' | 'rel_m_m', value: string | number]
@@ -20,19 +20,19 @@ interface SupersetLogin {
 }
 
 const answerMs = 60_000
-/** An import makes every dataset and chart in one go. */
+/** Longer, because one import makes all datasets and charts. */
 const importMs = 600_000
 const pageSize = 100
 
-/** Throws SUPERSET where it does not answer, CONFIGURATION where it does not know the user. */
+/** Logs in. Throws SUPERSET where Superset does not answer, CONFIGURATION where it refuses the user. */
 export const openSuperset = async (login: SupersetLogin) => {
   const headers = await logIn(login)
-  /** A body that is a form is sent as one, everything else as JSON. */
+  /** Sends FormData as a form, any other body as JSON. */
   const ask = async <T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, schema: z.ZodType<T>, body?: unknown) =>
     understood(path, schema, (await exchange(login, headers, method, path, body)).body)
   return {
     ask,
-    /** Every entry of a list, page by page. @param filters that all hold: column, comparison in Superset's words, value */
+    /** All entries of a list, page by page. @param filters combined with AND: column, Superset's operator, value */
     list: async <T>(path: string, entry: z.ZodType<T>, ...filters: readonly ListFilter[]) => {
       const found: T[] = []
       const page = z.object({ count: z.int(), result: z.array(entry) })
@@ -47,7 +47,7 @@ export const openSuperset = async (login: SupersetLogin) => {
   }
 }
 
-/** Text in quotes, so that no character of a value means something to Rison, the notation of Superset's lists. */
+/** A value in Rison, the notation of Superset's list filters; text is quoted and escaped. */
 export const risonOf = (value: string | number): string =>
   typeof value === 'number' ? String(value) : `'${value.replaceAll(/[!']/g, '!$&')}'`
 
@@ -99,7 +99,7 @@ const send = async (where: string, url: string, init: RequestInit) => {
     for (const cookie of cookies) secret('Superset session', cookie.slice(cookie.indexOf('=') + 1))
     return { status: answer.status, text: await answer.text(), cookies: cookies.join('; ') }
   } catch (error) {
-    // fetch hides what happened in its cause.
+    // The error of fetch has the reason only in its cause.
     const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
     throw new EtlError(
       'SUPERSET',
@@ -109,7 +109,7 @@ const send = async (where: string, url: string, init: RequestInit) => {
   }
 }
 
-/** Superset's own words, which come in several shapes. */
+/** Superset's message, which comes in several shapes. */
 const said = (text: string): string => {
   const shape = z.object({ message: z.unknown().optional(), errors: z.array(z.object({ message: z.string() })).optional() })
   const { data } = shape.safeParse(jsonOrNull(text))
@@ -136,12 +136,12 @@ const understood = <T>(path: string, schema: z.ZodType<T>, body: unknown): T => 
   )
 }
 
-/** 1 January 1980, the first moment that the format knows: the same files give the same bytes. */
+/** 1 January 1980, the earliest date of the ZIP format; constant, so that the same files give the same bytes. */
 const dosDate = 0x21
-/** Names are UTF-8. */
+/** Marks names as UTF-8. */
 const utf8Flag = 0x800
 
-/** Files as one ZIP archive, stored and not deflated: Superset takes nothing else. @param root folder that all stand in */
+/** Files as a ZIP archive, stored without compression; Superset imports only ZIP. @param root folder in the archive that contains all files */
 export const zipOf = (files: ReadonlyMap<string, string>, root: string): Uint8Array<ArrayBuffer> => {
   const entries: Buffer[] = []
   const directory: Buffer[] = []
@@ -161,7 +161,7 @@ export const zipOf = (files: ReadonlyMap<string, string>, root: string): Uint8Ar
   return new Uint8Array(Buffer.concat([...entries, ...directory, Buffer.from('PK\x05\x06', 'latin1'), end]))
 }
 
-/** Little-endian, as the format has every number. */
+/** Numbers in little-endian, as in all of the ZIP format. */
 const numbers = (...all: readonly (readonly [value: number, bytes: number])[]): Buffer => {
   const written = all.map(([value, bytes]) => {
     const one = Buffer.alloc(bytes)

@@ -1,4 +1,4 @@
-// A dataset of Superset, as its import takes it: columns of one view of bi and the metrics of the semantic files, guarded.
+// A dataset for Superset's import: columns of one view of bi and metrics of the semantic files, guarded against wrong sums.
 import { createHash } from 'node:crypto'
 import type { Dashboard } from '../../definition/dashboards.ts'
 import { type Metric, plainMetrics, type SemanticModel, type Subject } from '../../definition/semantic.ts'
@@ -10,10 +10,10 @@ import { formats } from './superset-chart.ts'
 /** Version of the format of each file. */
 export const version = '1.0.0'
 
-/** Who a metric says it is certified by: by this, those that came from the files are told from a person's own. */
+/** Our metrics have this as `certified_by`, which distinguishes them from a person's metrics. */
 export const certifiedBy = 'Millrace'
 
-/** The same words give the same id, so that a second import replaces what the first made. */
+/** A uuid made from names: stable, so that a second import replaces the objects of the first. */
 export const idOf = (...words: readonly string[]): string => {
   const hex = createHash('sha256')
     .update(`millrace/superset/${words.join('/')}`)
@@ -58,11 +58,11 @@ const metricOf = (metric: Metric, subject: Subject) => ({
   extra: { certification: { certified_by: certifiedBy, details: `The subject ${subject.name} in semantic/*.yaml` } },
 })
 
-/** Subjects by the view they ask. */
+/** Subjects that query the view. */
 export const subjectsOf = ({ subjects }: SemanticModel, view: string): Subject[] =>
   [...subjects.values()].filter((subject) => subject.view === view)
 
-/** Without figures that do not add up: a column that is there is offered for SUM. Those that a dashboard lists row by row stay. */
+/** The view without columns that do not add up, since Superset offers every column for SUM; keeps columns that a dashboard lists. */
 export const offered = (view: DescribedView, { subjects }: SemanticModel, dashboards: readonly Dashboard[]): DescribedView => {
   const shows = (subject: Subject): boolean => [subject.view, `${subject.view}_history`, ...subject.shownBy].includes(view.name)
   const guarded = [...subjects.values()].filter(shows).flatMap(({ metrics }) => [...metrics.values()].flatMap(guardedColumn))

@@ -1,5 +1,5 @@
-// Coverage as a calendar heat map: slices down, months across, a letter and a colour a cell, each a link to its unit. And what the lists hold under a name: each
-// slice with its last months.
+// Coverage as a calendar heat map: slices down, months across, each cell with a letter and a colour, linked to its unit. Also the search page: slices by name, each
+// with its last months.
 import { html } from 'hono/html'
 import { type Definition, unitStates } from '../../core/types.ts'
 import { addWindows, alignDown, dateIn, isPublished, windowAt, windowsBetween } from '../../core/window.ts'
@@ -61,7 +61,7 @@ ${head('Slice', all)}
   return page({ title: `Coverage of ${pipeline}`, place: '/coverage', warehouse: context.warehouse, body })
 }
 
-/** How many units are in which state, each a way to them: those of all slices, also of those that are not on this page. */
+/** Units by state, each a link to their list; over all slices, also those of other pages. */
 const stateCounts = (pipeline: string, states: readonly WindowState[]): Html => {
   const counted = unitStates.flatMap((state) => {
     const units = unitsIn(states.filter((row) => row.state === state))
@@ -70,13 +70,13 @@ const stateCounts = (pipeline: string, states: readonly WindowState[]): Html => 
   return html`<p>${counted.map(({ state, units }, place) => html`${place === 0 ? '' : ', '}<a href="/units?${new URLSearchParams({ pipeline, state }).toString()}">${count(units)} ${state}</a>`)}</p>`
 }
 
-/** A month nothing was planned for; where it is missing, a link to the command that loads it. */
+/** The cell of a month without units; a missing month links to the command that loads it. */
 const empty = (context: WebContext, definition: Definition | undefined, pipeline: string, month: string): Html => {
   const state = emptyState(context, definition, month)
   return square(state, month, state === 'missing' ? coverageAddress(pipeline, month) : null, '')
 }
 
-/** What to do about one month of one pipeline. */
+/** The command that loads a missing month. */
 export const missingMonthPage = ({ warehouse, definitions }: WebContext, pipeline: string, month: string): Html | null => {
   if (!definitions.some((definition) => definition.pipeline === pipeline)) return null
   const range = `millrace backfill ${pipeline} --from ${month} --to ${month}`
@@ -108,7 +108,7 @@ const emptyState = ({ clock }: WebContext, definition: Definition | undefined, m
   return wanted ? 'missing' : 'later'
 }
 
-/** From the oldest month wanted or known to the one the calendar shows now. */
+/** Months from the oldest one that is wanted or has units to the present one. */
 const monthsOf = ({ clock, definitions }: WebContext, known: readonly { readonly month: string }[], definition?: Definition) => {
   const today = dateIn(clock.now(), 'UTC')
   const wanted = (definition === undefined ? definitions : [definition]).map(({ window }) => window.from.slice(0, 7))
@@ -133,7 +133,7 @@ const square = (state: MonthState, month: string, href: string | null, more: str
 const monthsShown = 24
 const mostFound = { ofOne: 25, ofAll: 100 }
 
-/** @param text as somebody typed it */
+/** @param text as the visitor typed it */
 export const searchPage = async (context: WebContext, text: string): Promise<Html> => {
   const wanted = text.trim()
   const texts = [...new Set([wanted, wanted.toLowerCase()])]

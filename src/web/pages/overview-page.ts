@@ -1,4 +1,4 @@
-// The ten-second page: what needs a person, how complete and fresh each pipeline is, what it cost, what works now.
+// The ten-second page: what needs a person, how complete and fresh each pipeline is, what it cost, and the runs in progress.
 import { html } from 'hono/html'
 import { counted, sum } from '../../core/counted.ts'
 import type { Definition, UnitState } from '../../core/types.ts'
@@ -27,10 +27,10 @@ import { runningRun } from './runs-page.ts'
 const shownTroubles = 20
 const nightsShown = 30
 const monthsShown = 24
-/** The newest, among which those at work are. */
+/** Newest runs that are read; runs in progress are among them. */
 const runsRead = 20
 
-/** What a person sees first: is everything loaded, and if not, what to do. */
+/** The first page: is everything loaded, and if not, what to do. */
 export const overviewPage = async (context: WebContext): Promise<Html> => {
   const read = await readOverview(context)
   const names = new Set([...context.definitions, ...read.counts].map(({ pipeline }) => pipeline))
@@ -49,7 +49,7 @@ ${table('Last events', read.events, 'No event yet.', {
   return page({ title: 'Overview', place: '/', warehouse: context.warehouse, body })
 }
 
-/** What the page is made from, of all pipelines. `days`: nights of the charts, `YYYY-MM-DD`, oldest first. */
+/** The data of the page for all pipelines. `days`: nights of the charts, `YYYY-MM-DD`, oldest first. */
 type Overview = Awaited<ReturnType<typeof readOverview>>
 
 const readOverview = async ({ kysely, clock, priceOf }: WebContext) => {
@@ -77,7 +77,7 @@ const readOverview = async ({ kysely, clock, priceOf }: WebContext) => {
 
 const unitsOf = (counts: readonly PipelineCounts[], state: UnitState): number => sum(counts, ({ units }) => units[state] ?? 0)
 
-/** Is all well; and if not, what a person can do about it. */
+/** The verdict, and what a person can do. */
 const needsPerson = (read: Overview, rows: readonly PipelineFacts[], credits: ReadonlyMap<number, number | null>): Html => {
   const { held, failed, waiting, approved, accounts } = read
   const overdue = rows.filter(({ due, waitsForApproval }) => due?.overdue === true && !waitsForApproval(due.month))
@@ -93,7 +93,7 @@ ${table('What to do', [...held, ...failed], waiting.length === 0 ? 'No unit need
 })}`
 }
 
-/** Runs at work, and how many units are in which state. */
+/** Runs in progress, and units by state. */
 const now = ({ runs, counts, reports, quarantine }: Overview, nowMs: number): Html => {
   const working = runs.filter((run) => run.state === 'running')
   return html`<section><h2>Now</h2>
@@ -114,7 +114,7 @@ const verdict = ({ runs, counts, waiting }: Overview, overdue: readonly Pipeline
     return html`<p class="verdict">Nothing was planned yet. Begin with ${command('npx millrace run')} or ${command('npx millrace demo')}.</p>`
   const unapproved = sum(waiting, 'units')
   const failed = unitsOf(counts, 'failed')
-  // What waits for approval is held, too.
+  // Units that need approval are held, too; they are counted apart.
   const held = Math.max(0, unitsOf(counts, 'held') - unapproved)
   const said = [
     ...(failed > 0 ? [`${count(failed)} failed`] : []),
@@ -137,7 +137,7 @@ const verdict = ({ runs, counts, waiting }: Overview, overdue: readonly Pipeline
   return html`<p class="verdict good">All is well.${when}</p>`
 }
 
-/** Every pipeline that is defined or in the ledger, by name: complete up to which month, fresh since when, due when, what the nights brought and cost. */
+/** Every pipeline that is defined or in the ledger, by name: complete months, freshness, next due month, rows and credits by night. */
 const pipelineRows = (context: WebContext, facts: Overview, rows: readonly PipelineFacts[]): Html => {
   const ticks = new Map(context.nextTicks(1).map(({ pipeline, at }) => [pipeline, at[0]]))
   const nights = `${facts.days.length} nights`
@@ -172,7 +172,7 @@ const factsOf = ({ definitions, clock }: WebContext, facts: Overview, pipeline: 
   const nights = facts.nights.filter(isOwn)
   const restated = restatedOf(nights)
   const waitsForApproval = (month: string): boolean =>
-    // Of those not shown nothing is known.
+    // With a full list the rest is not read: it may hold a unit that waits for something else.
     facts.held.length < shownTroubles &&
     !facts.held.some((unit) => isOwn(unit) && unit.unit_key.split('/')[2]?.startsWith(month)) &&
     facts.waiting.some((one) => isOwn(one) && (one.from ?? '').slice(0, 7) <= month && month <= (one.to ?? '').slice(0, 7))
@@ -184,7 +184,7 @@ const factsOf = ({ definitions, clock }: WebContext, facts: Overview, pipeline: 
     ...{ pipeline, definition, restated, months, span, waitsForApproval, nowMs },
     rows: facts.counts.find(isOwn)?.rows ?? 0,
     capped: facts.capped.find(isOwn),
-    /** The newest moment at which the service was asked for anything of it. */
+    /** When the service was last asked for the pipeline's data. */
     freshAt: newestOf(
       facts.windows.loads.filter((load) => isOwn(load) && load.shown).map((load) => load.last_checked_at ?? load.last_loaded_at),
     ),
@@ -195,11 +195,11 @@ const factsOf = ({ definitions, clock }: WebContext, facts: Overview, pipeline: 
   }
 }
 
-/** Long names break behind an underscore. */
+/** A long name may break after an underscore. */
 const breakable = (name: string): Html =>
   html`${name.split('_').map((part, place) => html`${place === 0 ? '' : html`_<wbr>`}${part}`)}`
 
-/** `2026-10`, and since when without a gap. */
+/** The newest complete month (`2026-10`), and the first month without a gap before it. */
 const completeWords = (span: ReturnType<typeof completeSpan>, months: readonly MonthLine[]): Html => {
   if (span === null) {
     const newest = months.findLast(({ loaded, wanted }) => loaded > 0 && loaded < wanted)
@@ -235,7 +235,7 @@ type PipelineNight = Texts<'pipeline' | 'finished_at' | 'day'> &
   Numbers<'inserted' | 'updated' | 'ended'> &
   Lists<Texts<'restated'>>
 
-/** Oldest first. A run at work is not in it. @param fromDay the first one, `YYYY-MM-DD` */
+/** Oldest first, without runs in progress. @param fromDay first day, `YYYY-MM-DD` */
 export const pipelineNights = (db: Db, fromDay: string): Promise<PipelineNight[]> =>
   query<PipelineNight>(db)`
     select p.key as pipeline, r.finished_at, to_char(r.finished_at at time zone 'UTC', 'YYYY-MM-DD') as day,
@@ -244,7 +244,7 @@ export const pipelineNights = (db: Db, fromDay: string): Promise<PipelineNight[]
     from etl.runs r cross join lateral jsonb_each(r.summary -> 'pipelines') p
     where r.finished_at >= ${fromDay}::date order by r.finished_at, r.run_id`
 
-/** The newest restatement of a pipeline, and every month that was restated since `fromDay` of the rows given. */
+/** The newest restatement of a pipeline, and every month restated in the given nights. */
 const restatedOf = (nights: readonly PipelineNight[]) => {
   const changed = nights.filter(({ restated }) => restated.length > 0)
   const last = changed.at(-1)

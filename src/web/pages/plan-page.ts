@@ -1,4 +1,4 @@
-// What the next run would do: units, reports and credits by reason, what waits for approval, and what changed; found out without spending anything.
+// What the next run would do: units, reports and credits by reason, purchases that need approval, and changes; a dry run, which spends nothing.
 import { html } from 'hono/html'
 import { counted, sum } from '../../core/counted.ts'
 import type { WebContext } from '../context.ts'
@@ -9,7 +9,7 @@ import { actionButton, badge, command, type Html, optionalTable, page, table, fi
 import { creditsOfAll, type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
 import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
 
-/** Asks the ledger, and shows the newest dry run; where there is none it is begun. */
+/** Reads the ledger and shows the newest dry run. */
 export const planPage = async (context: WebContext, foreseen: Foreseen): Promise<Html> => {
   const { kysely, clock } = context
   const [waiting, approved, foretold] = await Promise.all([
@@ -101,7 +101,7 @@ const changeTable = ({ pipelines }: NightPlan): Html => {
   })
 }
 
-/** What costs more than usual and waits for a word; and what has it and is not bought yet. */
+/** Purchases that need approval, and approved purchases that are not bought yet. */
 export const approvalTables = (waiting: readonly WaitingWord[], approved: readonly Standing[]): Html => html`
 ${optionalTable('Needs approval', waiting, {
   Pipeline: ({ pipeline }) => pipeline,

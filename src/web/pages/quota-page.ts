@@ -1,4 +1,4 @@
-// Credits spent, reserved and foretold against the budgets of the definitions, by pipeline, tag and day.
+// Credits spent, reserved and forecast against the budgets of the definitions, by pipeline, tag and day.
 import { html } from 'hono/html'
 import { groupedBy, sum, sums } from '../../core/counted.ts'
 import { barsOf, creditsByDay, nightBars } from '../charts.ts'
@@ -10,10 +10,10 @@ import { type QuotaDay, type QuotaMonth, quotaDays, quotaMonths } from '../reads
 import { meterMonths, spendingByMonth, spendingByTag, unwantedSpending } from '../reads/spending.ts'
 
 const nightsShown = 30
-/** Days of the large ones, and those of the first month before them. */
+/** Days of the large charts; the reads also cover the rest of the first month. */
 const daysShown = 92
 
-/** The month so far and what it will come to, whom it is charged to, and the days of the last three months. */
+/** The month so far with its forecast, by tag, and the days of the last three months. */
 export const quotaPage = async (context: WebContext): Promise<Html> => {
   const read = await readQuota(context)
   const rows = quotaMonths(read.days).filter((one) => one.month === read.month)
@@ -28,7 +28,7 @@ ${booksTable(read)}`
   return page({ title: 'Quota', place: '/quota', warehouse: context.warehouse, body })
 }
 
-/** What the page is made from; `nights`: days of the small charts, oldest first. */
+/** The data of the page; `nights`: days of the small charts, oldest first. */
 type Shown = Awaited<ReturnType<typeof readQuota>>
 
 const readQuota = async ({ kysely, clock, priceOf }: WebContext) => {
@@ -45,7 +45,7 @@ const readQuota = async ({ kysely, clock, priceOf }: WebContext) => {
   return { ...read, month, since, nights: lastDays(nowMs, nightsShown) }
 }
 
-/** One a pipeline that was charged for. */
+/** One chart for each pipeline with spending. */
 const dailyCharts = (context: WebContext, { days, nights, since }: Shown): Html[] => {
   const charged = days.filter(({ used, reserved }) => used + reserved > 0)
   return [...Map.groupBy(charged, ({ pipeline }) => pipeline)]

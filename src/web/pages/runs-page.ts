@@ -42,7 +42,7 @@ ${runs.length === shown && oldest !== undefined ? html`<p><a href="/runs?before=
 const took = (run: RunLine, nowMs: number): string =>
   span(((run.finished_at === null ? nowMs : Date.parse(run.finished_at)) - Date.parse(run.started_at)) / 1000)
 
-/** A run at work: how far it is, how fast, and how long it still takes at that pace. */
+/** A run in progress: how far, how fast, and the time left at that rate. */
 export const runningRun = (run: RunLine, nowMs: number): Html => {
   const finished = run.loaded + run.unchanged + run.held + run.failed
   const seconds = (nowMs - Date.parse(run.started_at)) / 1000
@@ -86,7 +86,7 @@ ${table(
   return page({ title: `Run #${run.run_id}`, place: '/runs', warehouse: context.warehouse, body })
 }
 
-/** What was asked for in one go, and what became of it for the run. */
+/** The jobs of a run, with their outcome for the run. */
 const jobTable = (jobs: readonly RunJobLine[]): Html =>
   table(jobs.length > jobsShown ? `Jobs (the first ${count(jobsShown)})` : 'Jobs', jobs.slice(0, jobsShown), 'No job.', {
     Outcome: ({ outcome, state }) => badge(outcome ?? state),
@@ -115,11 +115,11 @@ const words: Readonly<Record<string, (value: unknown, all: Arguments) => string 
   due_at: (value) => `due ${String(value).slice(0, 16).replace('T', ' ')} UTC`,
 }
 
-/** `sales, 2026-01 to 2026-03, also what is loaded`; an argument that has no words keeps its name. */
+/** `sales, 2026-01 to 2026-03, also what is loaded`; an argument without words is shown by its name. */
 const argumentWords = (given: unknown): string => {
   const all: Arguments = typeof given === 'object' && given !== null ? Object.fromEntries(Object.entries(given)) : {}
   const order = Object.keys(words)
-  // The ledger keeps them in an order of its own.
+  // jsonb in the ledger does not keep the order of keys.
   const entries = Object.entries(all).sort(([a], [b]) => order.indexOf(a) - order.indexOf(b))
   const parts = entries.flatMap(([name, value]) => {
     if (value === null) return []

@@ -1,4 +1,4 @@
-// When each pipeline runs next, and what the service changed after the fact: loads that restated rows, answers of another shape than the definition says.
+// When each pipeline runs next, and what the service changed later: loads that restated rows, and answers whose shape differs from the definition.
 import { html } from 'hono/html'
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
@@ -43,7 +43,7 @@ ${table(drifted, drifts, 'All answers match their definitions.', {
   return page({ title: 'Schedule', place: '/schedule', warehouse: context.warehouse, body })
 }
 
-// One load of an answer into a window, with the answer's slices: what `boxColumns` wants of `b`.
+// One load of an answer into a window, with the answer's slices: the columns that `boxColumns` needs as `b`.
 const loadBoxes = (db: Db) =>
   db
     .selectFrom('etl.loads as l')
@@ -53,7 +53,7 @@ const loadBoxes = (db: Db) =>
     .select(['l.rows_updated', 'l.rows_ended', 'l.rows_inserted', 'l.rows_read'])
     .select(sql<string>`etl.window_end(l.window_from, q.window_every)`.as('window_to'))
 
-// The unit, where the answer was for one alone.
+// The slice of the only unit, where the answer was for one unit.
 const onlyUnit = sql`b.slice_ids[1]`
 
 /** Loads that changed or ended rows of an earlier load, the largest first. @param fromDay the first one, `YYYY-MM-DD` */
@@ -76,7 +76,7 @@ const restatements = (db: Db, fromDay: string, limit: number) =>
         .on('u.slice_id', '=', sql<number>`case when cardinality(b.slice_ids) = 1 then ${onlyUnit} end`),
     )
     .select(boxColumns)
-    // Without a unit where the answer was for several.
+    // `unit_id` is null where the answer was for several units.
     .select([
       ...wholesOrNull('u', 'unit_id'),
       'b.loaded_at',
@@ -88,7 +88,7 @@ const restatements = (db: Db, fromDay: string, limit: number) =>
 
 type Restatement = Awaited<ReturnType<typeof restatements>>[number]
 
-/** One line a pipeline and version: its last load since `fromDay` that saw another shape. */
+/** One line a pipeline and version: the last load since `fromDay` whose answer had another shape. */
 const lastDrifts = (db: Db, fromDay: string) =>
   db
     .selectFrom('etl.pipelines as p')

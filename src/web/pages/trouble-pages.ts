@@ -1,4 +1,4 @@
-// What is not as it should be, page by page: reports that are bought and not yet loaded, rejected rows with the raw record, tests and the units that fail them.
+// The pages of problems: reports that are bought and not yet loaded, rejected rows with the raw record, tests and the units that fail them.
 import { html } from 'hono/html'
 import type { WebContext } from '../context.ts'
 import { count, moment, span } from '../format.ts'
@@ -16,7 +16,7 @@ import { openReports, type ReportLine } from '../reads/read-reports.ts'
 
 const reportsShown = 200
 
-/** Credits of a report. */
+/** Credits of a report; `about` where they are estimated. */
 export const creditWords = ({ used_quota, estimated_quota }: ReportLine): string =>
   used_quota === null ? `about ${count(estimated_quota)}` : count(used_quota)
 

@@ -1,4 +1,4 @@
-// One unit: its state and how to fix it, where its rows come from, and what happened to it, step by step; then its rejected rows and failed tests.
+// One unit: its state and how to fix it, the origin of its rows, and its history step by step; then its rejected rows and failed tests.
 import { showWindow } from '../../core/window.ts'
 import { html } from 'hono/html'
 import { counted } from '../../core/counted.ts'
@@ -59,7 +59,7 @@ const readUnit = async (context: WebContext, unit: UnitDetail) => {
   return { ...read, unit, answers, jobs }
 }
 
-/** As loaded, or counted in the table where the answer was for many units. */
+/** The unit's rows as recorded; counted in the table where the answer was for many units. */
 const rowsOf = async ({ kysely, definitions }: WebContext, unit: UnitDetail): Promise<number | null> => {
   const definition = definitions.find(({ pipeline, version }) => pipeline === unit.pipeline && version === unit.version)
   if (unit.rows !== null || unit.answer_id === null || definition === undefined) return unit.rows
@@ -92,7 +92,7 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 </dl>`
 }
 
-/** From the plan to the rows, and every later refresh, oldest first. */
+/** The history from the plan to the rows and every refresh, oldest first. */
 const storyTable = (read: Read): Html =>
   table('What happened', chaptersOf(read), 'Nothing yet.', {
     When: ({ at }) => moment(at),
@@ -129,7 +129,7 @@ const stepOf = ({ method, endpoint }: Line<'requests'>): string =>
 const requestWords = ({ method, endpoint, part, attempt, ...request }: Line<'requests'>): Html =>
   html`<code>${method} ${endpoint}</code>${part === null ? '' : `, ${part}`}${attempt > 1 ? `, attempt ${attempt}` : ''}: ${request.status ?? request.error_code ?? 'no answer'}, ${bytes(request.bytes)}, ${Math.round(request.milliseconds)} ms`
 
-/** The request that ended its job's last attempt; of an old one, whose requests are no longer kept, the moment it was asked for. */
+/** The time of the job's last request; where old requests are deleted, the time when the answer was requested. */
 const landedAt = ({ job_id, asked_at }: Line<'answers'>, requests: readonly Line<'requests'>[]): string => {
   const last = requests.filter((request) => request.job_id === job_id).map((request) => request.started_at)
   return [...last, asked_at].reduce((one, other) => (Date.parse(other) > Date.parse(one) ? other : one))

@@ -1,11 +1,11 @@
-// What is wrong now and who has heard of it.
+// Open alarms and the deliveries of their messages.
 import type { Db } from '../../db/tables.ts'
 import { type Lists, type Maybe, query, type Row, type Texts } from '../../db/typed-row.ts'
 
-/** What became of a message for a receiver. */
+/** The delivery of a message to a receiver. */
 type Delivery = Texts<'receiver' | 'state'> & Maybe<Texts<'problem'>>
 
-/** Most severe and oldest first, each with what became of its message for each receiver. */
+/** Most severe and oldest first, each with the delivery to each receiver. */
 export const openAlarms = (db: Db) =>
   query<Row<'etl.notifications', 'kind' | 'severity' | 'pipeline' | 'message' | 'raised_at'> & Lists<Record<'told', Delivery>>>(
     db,

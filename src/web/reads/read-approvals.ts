@@ -1,9 +1,9 @@
-// What waits for a person's word, and what has it and is not bought yet.
+// Purchases that need approval, and approved purchases that are not bought yet.
 import { sum } from '../../core/counted.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
 
-/** `credits`: what they are thought to cost, null: the price of some is not known; `allowed`: what the night might have cost, null: nothing bounded it. */
+/** An approval that is needed. `credits`: estimated cost, null: a price is not known; `allowed`: the nightly limit, null: there was none. */
 export type WaitingWord = Row<'etl.pipelines', 'pipeline' | 'version'> &
   Row<'etl.approvals', 'kind' | 'reports'> &
   Numbers<'approval_id' | 'units'> &
@@ -25,7 +25,7 @@ export const waitingWords = (db: Db, pipelines: readonly string[] = []): Promise
     where a.state = 'waiting' and a.units > 0 and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
     order by a.approval_id`
 
-/** Every run judges anew what waits, under a new number: what waits now in place of the one of that number; null: nothing does, or that one was decided. */
+/** Every run judges waiting purchases again, under a new number. The number that replaced this one; null: none, or this one was decided. */
 export const successorOf = async (db: Db, approvalId: number): Promise<number | null> => {
   const rows = await query<Numbers<'approval_id'>>(db)`
     select n.approval_id::float8 as approval_id from etl.approvals a join etl.approvals n on n.pipeline_id = a.pipeline_id and n.kind = a.kind
@@ -33,7 +33,7 @@ export const successorOf = async (db: Db, approvalId: number): Promise<number | 
   return rows[0]?.approval_id ?? null
 }
 
-/** Of everything that waits of the pipeline: a word allows all of it. null: the price of some is not known. */
+/** The cost of everything of the pipeline that waits: an approval covers all of it. null: a price is not known. */
 export const creditsOfAll = (waiting: readonly WaitingWord[], pipeline: string): number | null => {
   const own = waiting.filter((one) => one.pipeline === pipeline)
   return own.some(({ credits }) => credits === null) ? null : sum(own, 'credits')
@@ -44,7 +44,7 @@ export type Standing = Texts<'pipeline'> &
   Numbers<'units' | 'reports'> &
   Maybe<Numbers<'credits'> & Texts<'approved_by' | 'done_on'>>
 
-/** Approved, or named by a person, and not bought yet: beyond a day's or a month's budget, or no run began since. */
+/** Approved, or requested by a person, and not bought yet: the daily or monthly budget is used up, or no run has begun since. */
 export const standingWords = (db: Db, pipelines: readonly string[] = []): Promise<Standing[]> =>
   query<Standing>(db)`
     select p.pipeline, sum(j.cells)::float8 as units, (count(*) filter (where j.kind = 'report'))::integer as reports,

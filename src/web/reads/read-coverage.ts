@@ -1,4 +1,4 @@
-// The units of slices month by month, each found by its key: coverage of one pipeline, and what a search finds.
+// The units of slices month by month, each read by its key: coverage of one pipeline, and search results.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
 import { type Flags, query, type Row } from '../../db/typed-row.ts'
@@ -19,7 +19,7 @@ interface CoverageSlice extends Row<'etl.slices', 'values'> {
   readonly units: readonly CoverageUnit[]
 }
 
-// Restated: the answer that the unit holds changed or ended rows that an earlier one had brought.
+// Restated: the unit's present answer changed or ended rows of an earlier answer.
 const restated = sql`exists (select from etl.loads l
   where l.answer_id = u.answer_id and l.window_from = u.window_from and l.rows_updated + l.rows_ended > 0)`
 const asked = sql`etl.unit_state(u, j)`
@@ -30,8 +30,8 @@ const cellState = sql<CoverageState>`case
   when u.answer_id is null then 'missing' when ${restated} then 'restated' else 'loaded' end`
 
 /**
- * The units of the slice `s` in the windows of the CTE `windows`, as JSON by window. Each is found by its whole key: the limit keeps the planner from
- * reading all windows of a slice, or all slices of a window, where it expects few.
+ * The units of the slice `s` in the windows of the CTE `windows`, as JSON by window. Each is read by its whole key: without the limit PostgreSQL
+ * may read all windows of a slice, or all slices of a window, where it expects few.
  */
 const unitsOf = sql<readonly CoverageUnit[]>`(
   select coalesce(json_agg(c.cell order by w.window_from), '[]') from windows w cross join lateral (
@@ -40,7 +40,7 @@ const unitsOf = sql<readonly CoverageUnit[]>`(
     where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and u.slice_id = s.slice_id limit 1) c
   where w.pipeline_id = s.pipeline_id)`
 
-/** Slices of a pipeline by their values; `more`: there are slices behind these. @param most slices @param offset those before them */
+/** Slices of a pipeline, sorted by values; `more`: further slices follow. @param most slices of a page @param offset slices before the page */
 export const pipelineCoverage = async (
   db: Db,
   pipeline: string,
@@ -63,14 +63,14 @@ export const pipelineCoverage = async (
   return { slices, more: rows.length > most }
 }
 
-/** `wanted`: the lists still hold it. */
+/** `wanted`: the slice is still in the lists. */
 type FoundSlice = Row<'etl.pipelines', 'pipeline'> & CoverageSlice & Flags<'wanted'>
 
-/** Slices that are passed over at most where the server's order of texts puts others between those that begin alike. */
+/** Most slices read in the index's order: the collation may sort other values between those with the same beginning. */
 const mostPassed = 500
 
 /**
- * Slices whose first value begins with one of the texts, by pipeline and value; read by the index of their values, however many there are.
+ * Slices whose first value begins with one of the texts, by pipeline and value; reads an index, so it is fast with any number of slices.
  * @param texts at least one character each @param fromMonth the first window that is shown, `YYYY-MM-DD`
  * @param most slices of one pipeline and of all
  */

@@ -1,4 +1,4 @@
-// How complete each of the last months of a pipeline is, and when its next one is due: by what windows were counted to, and the calendar.
+// How complete each of a pipeline's last months is, and when the next one is due: from the counts of windows and the calendar.
 import type { Definition } from '../../core/types.ts'
 import {
   addWindows,
@@ -20,14 +20,14 @@ import { unitsIn, type WindowState } from './read-windows.ts'
 /** `partly`: some units are loaded. `later`: the service has not published it, or the definition begins after it. */
 export type MonthState = CoverageState | 'partly' | 'later'
 
-/** One month (`2026-01`). `complete`: every wanted unit of every window in it has rows, or was answered without any; `wanted`: units, over its windows. */
+/** One month (`2026-01`). `complete`: every wanted unit of every window in it has an answer, with or without rows; `wanted`: units, over its windows. */
 export type MonthLine = ReturnType<typeof monthLine>
 
 type WantedLine = Awaited<ReturnType<typeof wantedLines>>[number]
 
 /**
- * What the version of a pipeline wants that readers see; where none is published yet, the newest: `wanted` slices, and first days of closed windows in
- * which one that came to the lists later is still missing (`unfinished`). Reads the windows and, once a generation, the wanted slices; no unit.
+ * For the version of each pipeline that readers see, else the newest: the number of `wanted` slices, and the first days of closed windows that lack a slice
+ * added to the lists later (`unfinished`). Reads windows and, once a generation, the wanted slices; no units.
  */
 export const wantedLines = async (db: Db) => {
   const rows = await query<
@@ -49,16 +49,16 @@ export const wantedLines = async (db: Db) => {
 interface MonthInput {
   readonly definition: Definition | undefined
   readonly wanted: WantedLine | undefined
-  /** Of all pipelines, also of windows that have no unit. */
+  /** States of all pipelines, also of windows without a unit. */
   readonly states: readonly WindowState[]
   /** Months in which rows changed lately, `2026-01`. */
   readonly restated: ReadonlySet<string>
-  /** Whether all that is held in the month waits for approval: that is neither a failure nor a gap in what is loaded. */
+  /** Whether all held units of the month wait for approval: that is no failure and no gap. */
   waitsForApproval(month: string): boolean
   readonly nowMs: number
 }
 
-/** The newest `count` months to the one the calendar shows now, oldest first. */
+/** The last `count` months up to the present one, oldest first. */
 export const lastMonths = (input: MonthInput, count: number): MonthLine[] => {
   const own = input.states.filter(({ pipeline_id }) => pipeline_id === input.wanted?.pipeline_id)
   const byWindow = Map.groupBy(own, ({ window_from }) => window_from)
@@ -93,7 +93,7 @@ const monthLine = (
   }
 }
 
-/** What a person must see first wins. */
+/** The most urgent state of the month's units. */
 const stateOf = (rows: readonly WindowState[], complete: boolean, restated: boolean): MonthState => {
   const has = (...states: readonly string[]): boolean => rows.some(({ state }) => states.includes(state))
   if (has('held')) return 'held'
@@ -109,7 +109,7 @@ const publishedIn = ({ window: { every, from: first, publication } }: Definition
     .filter((window) => window.from >= from && isPublished(window, publication, nowMs))
     .map((window) => window.from)
 
-/** Complete months without a gap, the newest ones; null: none is complete. */
+/** The newest complete months without a gap; null: no month is complete. */
 export const completeSpan = (months: readonly MonthLine[]): { readonly from: string; readonly to: string } | null => {
   const last = months.findLastIndex(({ complete }) => complete)
   const gap = months.slice(0, last + 1).findLastIndex(({ complete }) => !complete)
@@ -120,8 +120,8 @@ export const completeSpan = (months: readonly MonthLine[]): { readonly from: str
 export type DueMonth = NonNullable<ReturnType<typeof nextDue>>
 
 /**
- * The oldest month after the complete ones, with the day on which it is to be there: by the definition's `expect`, else the day on which the service publishes it.
- * null: unknown, because there is no definition of it, or the table has ended and all of it is there. @param completeTo the newest complete month; null: none
+ * The month after the complete ones, with the day by which it should be loaded: the definition's `expect`, else the day on which the service publishes it.
+ * null: there is no definition, or the table has ended and is complete. @param completeTo the newest complete month; null: none
  */
 export const nextDue = (definition: Definition | undefined, completeTo: string | null, nowMs: number) => {
   if (definition === undefined) return null

@@ -1,13 +1,13 @@
-// How fast each account may ask since it was refused, and which services are in trouble now.
+// The request rate of each account after a 429, and the services that are in trouble now.
 import { sql } from 'kysely'
 import { rateOf } from '../../core/pace.ts'
 import type { Db } from '../../db/tables.ts'
 import { learntOf, paceColumns } from '../../ledger/account-pace.ts'
 
-/** A process in trouble tries at least once a minute; older news is of a process that ended. */
+/** A process tries a service in trouble at least once a minute; an older record is of a process that has ended. */
 const newsForMs = 150_000
 
-/** Accounts that were ever refused or in trouble, by name: requests a second allowed now, unless fewer are set. */
+/** Accounts that ever got a 429 or were in trouble, by name: allowed requests a second, unless fewer are set. */
 export const accountStates = async (db: Db) => {
   const rows = await db
     .selectFrom('etl.pace')

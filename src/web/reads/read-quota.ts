@@ -8,7 +8,7 @@ import { wholes } from './shared-columns.ts'
 export const quotaDays = (db: Db, fromDay?: string) =>
   db
     .selectFrom('etl.quota as q')
-    // Requests are those that are paid for one by one.
+    // `requests`: paid requests (pages).
     .select(['q.day', 'q.account', 'q.pipeline', ...wholes('q', 'reports', 'requests')])
     .select(sql<number>`coalesce(q.used_quota, 0)::float8`.as('used'))
     .select(sql<number>`coalesce(q.reserved_quota, 0)::float8`.as('reserved'))
@@ -32,7 +32,7 @@ export const quotaMonths = (days: readonly QuotaDay[]) => {
   )
 }
 
-/** What is known of the data points of each dataset (`web-analytics.report/traffic_and_engagement`): one reading is settled. */
+/** Possible meanings of data points for each dataset (`web-analytics.report/traffic_and_engagement`); a single one is settled. */
 export const dataPointReadings = (db: Db) =>
   db
     .selectFrom('etl.data_point_readings as r')

@@ -1,4 +1,4 @@
-// What was not taken as it came: rejected rows, with the raw record; the tests of definitions, and the units that fail them.
+// Rejected rows with the raw record; the tests of definitions, and the units that fail them.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
 import { isOpenRecord } from '../../ledger/quarantine.ts'
@@ -7,7 +7,7 @@ import { wholes, wholesOrNull } from './shared-columns.ts'
 
 const rawShown = 2_000
 
-/** Open rows with where they came from, newest first; without a unit its owner is unknown. @param unitId null: of every unit */
+/** Open rejected rows with their origin, newest first; no unit: it could not be told. @param unitId null: of every unit */
 export const quarantined = (db: Db, limit: number, unitId: number | null = null) =>
   db
     .selectFrom('etl.quarantine as q')
@@ -32,7 +32,7 @@ export const countQuarantined = (db: Db) =>
     .orderBy('q.pipeline')
     .execute()
 
-/** Tests as they were last planned with, and how many units fail them now: by pipeline, in the order of the definition. */
+/** The tests of the definitions last used for planning, and how many units fail each now; by pipeline, in the order of the definition. */
 export const testLines = (db: Db) =>
   query<
     Row<'etl.pipelines', 'pipeline'> &

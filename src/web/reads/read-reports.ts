@@ -1,4 +1,4 @@
-// Bought reports: those still open, those of given jobs, and those a person may want to know of.
+// Bought reports: open ones, those of given jobs, and those that may need a person.
 import { sql } from 'kysely'
 import { givenUpBy } from '../../core/report-shape.ts'
 import type { ReportState } from '../../core/types.ts'
@@ -6,7 +6,7 @@ import type { Db } from '../../db/tables.ts'
 import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
 import { boxColumns, wholesOrNull } from './shared-columns.ts'
 
-/** Purchases as lines, to be narrowed; `b` is the job, whose age counts from its submission. */
+/** The base query of purchases, for further conditions; `b` is the job. The age counts from the submission. */
 export const reportLines = (db: Db) =>
   db
     .selectFrom('etl.jobs as b')
@@ -20,11 +20,11 @@ export const reportLines = (db: Db) =>
 
 export type ReportLine = Awaited<ReturnType<ReturnType<typeof reportLines>['execute']>>[number]
 
-// Bought or perhaps bought, and not downloaded; written so that the small indexes of open and troubled jobs answer.
+// Bought or perhaps bought, and not downloaded. Written so that PostgreSQL uses the small partial indexes of open and troubled jobs.
 const isOpen = sql<boolean>`b.report_state in ('intent', 'submitted', 'ready', 'uncertain')
   and ((b.state = 'open' and b.ask_number is not null) or b.state in ('held', 'failed'))`
 
-/** Oldest first: the one that has waited longest matters most. @param pipelines only these; empty: all */
+/** Oldest first, because the longest wait matters most. @param pipelines only these; empty: all */
 export const openReports = (db: Db, limit: number, pipelines: readonly string[] = []): Promise<ReportLine[]> =>
   reportLines(db)
     .where(isOpen)
@@ -43,9 +43,9 @@ export const countOpenReports = (db: Db): Promise<{ readonly open: number; reado
     .executeTakeFirstOrThrow()
 
 /**
- * open: a job waits for it. uncertain: it is unknown whether the submission was taken. lost: bought, or perhaps bought, and nothing will come
- * by itself. given up: a person said so. unused: bought, and no unit was loaded from it. A job that is done
- * without an answer found the very bytes that are loaded.
+ * open: a job waits for the report. uncertain: it is not known whether the service took the submission. lost: bought or perhaps bought, and no
+ * job waits for it. given up: by a person. unused: bought, but no unit was loaded from it. A job that is done without an
+ * answer got exactly the bytes that are loaded already.
  */
 type PurchaseKind = 'open' | 'uncertain' | 'lost' | 'given up' | 'unused'
 

@@ -1,4 +1,4 @@
-// Runs with what became of their units and the jobs they waited for.
+// Runs with the outcome of their units and of the jobs they waited for.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
 import { type Numbers, queryColumn, type Row } from '../../db/typed-row.ts'
@@ -13,7 +13,7 @@ const runLines = (db: Db) =>
 
 export type RunLine = Awaited<ReturnType<ReturnType<typeof runLines>['execute']>>[number]
 
-/** A run of which nothing failed, but something waits for a person or the service: its exit code is 1 as well. */
+/** A run without failed units, but with units that wait for a person or the service, also has exit code 1; the page shows why. */
 export const shownState = ({ state, ...units }: Pick<RunLine, 'state' | 'failed' | 'held' | 'waiting'>): string => {
   if (state !== 'failed' || units.failed > 0) return state
   return units.held > 0 ? 'held' : units.waiting > 0 ? 'waiting' : state
@@ -30,12 +30,12 @@ export const lastRuns = (db: Db, limit: number, beforeRunId: number | null = nul
 export const oneRun = async (db: Db, runId: number): Promise<RunLine | null> =>
   (await runLines(db).where('r.run_id', '=', String(runId)).executeTakeFirst()) ?? null
 
-// What the run asked of the job `j`: all of it, or the part that its line `w` names.
+// The part of the job `j` that the run asked for, as its line `w` says; default: the whole job.
 const part = sql`coalesce(w.slice_ids, j.slice_ids) as slice_ids, coalesce(w.window_from, j.window_from) as window_from,
   coalesce(w.window_to, j.window_to) as window_to`
 const needsPersonFirst = sql`array_position(array['held', 'failed', 'waiting', 'loaded', 'unchanged'], w.outcome)`
 
-/** Jobs the run waited for: held, failed and waiting ones first, then those under way, then the others. Jobs of which no record is kept any more are left out. */
+/** Jobs that the run waited for: held, failed and waiting ones first, then those in progress, then the others. Jobs deleted since are left out. */
 export const runJobs = (db: Db, runId: number, limit: number) =>
   db
     .selectFrom(
@@ -60,7 +60,7 @@ type RunJobRow = Row<
   Row<'etl.run_jobs', 'units' | 'outcome' | 'held_units'> &
   Numbers<'place'>
 
-/** Units in the order of the jobs given; those of the first ones where they are more than `limit`. */
+/** Units in the order of the given jobs, up to about `limit`: further jobs are left out. */
 export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[], limit: number): Promise<UnitLine[]> => {
   let units = 0
   const first = jobs.filter((job) => {

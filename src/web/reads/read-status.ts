@@ -1,4 +1,4 @@
-// The ledger as one answer, for the command line: units by state, coverage, freshness, open reports, quota, quarantine.
+// The whole status for the command line: units by state, coverage, freshness, open reports, quota, quarantine.
 
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
@@ -33,7 +33,7 @@ export const readStatus = async (db: Db, pipelines: readonly string[]) => {
     open_reports: (await openReports(db, mostReports, pipelines)).map(openReport),
     runs: await lastRuns(db),
     quota: quotaMonths((await quotaDays(db)).filter(among)),
-    // What waits for a person's word, and what has it, or was named by a person, and is not bought yet.
+    // Purchases that need approval; and purchases that a person approved or requested, and that are not bought yet.
     needs_approval: await waitingWords(db, pipelines),
     approved: await standingWords(db, pipelines),
   }
@@ -44,7 +44,7 @@ const openReport = ({ cells, report_id, state, status_word, age_seconds, next_po
   ...{ box: boxKey(box), units: cells, report_id, state, status_word, age_seconds, next_poll_at },
 })
 
-/** `capped`: units whose newest answer was cut at its limit. `breaks_noticed_from`: before that day a new method of the service is not told from what is usual; null: it is. `drift`: how its newest answer differed from the definition; null: it did not. */
+/** `capped`: units whose newest answer was truncated at a row limit. `breaks_noticed_from`: before that day history is too short to notice a new method of the service; null: it is noticed. `drift`: how the newest answer differed from the definition. */
 const pipelineStatus = async (db: Db, windows: Windows) => {
   const quarantine = await countQuarantined(db)
   const young = await tooYoung(db)
@@ -82,13 +82,13 @@ const lastRuns = (db: Db) =>
     .limit(mostRuns)
     .execute()
 
-/** Some unit of the job `b` still holds the answer, or holds it back. */
+/** Whether a unit of the job `b` still has the answer, loaded or held back. */
 const isInUse = sql<boolean>`exists (select from etl.units u where u.pipeline_id = b.pipeline_id and u.window_from >= b.window_from
   and u.window_from < b.window_to and u.slice_id = any(b.slice_ids) and (u.answer_id = b.answer_id or u.held_answer_id = b.answer_id))`
 
 /**
- * Answers that were to be loaded again and could not be, by the job that no unit points to, newest first, as long as units hold them. `reason`: `replay`,
- * `quarantine retry`; `box`: the key of the units they were to be loaded into. @param pipelines only these; empty: all
+ * Failed replays, newest first: jobs that load an answer again (no unit points to such a job), while a unit still has the answer. `reason`: `replay`,
+ * `quarantine retry`; `box`: the key of the units to load. @param pipelines only these; empty: all
  */
 const troubledReplays = async (db: Db, pipelines: readonly string[], limit: number) => {
   const rows = await db

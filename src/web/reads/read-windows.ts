@@ -1,5 +1,5 @@
-// Units and rows by window: what totals are added up from, and the coverage of one pipeline month by month. There may be a million units in a window
-// that is not closed: a page counts it once, and again when something has changed.
+// Units and rows by window, the base of all totals, and the coverage of a pipeline by month. A window that is not closed may have a million units:
+// a page counts them once, and again only after a change.
 import { sql } from 'kysely'
 import { sum } from '../../core/counted.ts'
 import type { UnitState } from '../../core/types.ts'
@@ -8,20 +8,20 @@ import { type Flags, type Numbers, query, type Row } from '../../db/typed-row.ts
 import { isSucceeded, slicesWanted } from '../../ledger/slices.ts'
 import { wholesOrNull } from './shared-columns.ts'
 
-/** Units of one window in one state. `loaded`: they have an answer, whatever is asked for beside it; `open`: asked for or held; `shown`: of a version that readers see; `needed`: no later version that they see has loaded them. */
+/** Units of one window in one state. `loaded`: they have an answer, also while a new one is requested; `open`: requested or held; `shown`: readers see this version; `needed`: no later version that readers see has loaded them. */
 export type WindowState = Awaited<ReturnType<typeof openStates>>[number]
 
 export type Windows = Awaited<ReturnType<typeof readWindows>>
 
-/** Whose windows, and whether windows that look as they did are counted again. */
+/** Which windows, and whether unchanged windows are counted again. */
 interface Looking {
   /** Only these; empty: all. */
   readonly pipelines?: readonly string[]
-  /** For pages that are asked for again and again. Default false: everything is counted. */
+  /** Reuse counts of unchanged windows, for pages that reload often. Default false: count everything. */
   readonly remembered?: boolean
 }
 
-/** Of closed windows what is wanted still, and the rows that were counted when they were closed; of others what their units and loads are. */
+/** For closed windows: the units still wanted, and the rows counted at the closing. For other windows: counts from units and loads. */
 export const readWindows = async (db: Db, { pipelines = [], remembered = false }: Looking = {}) => {
   const [listed, open, absent] = await Promise.all([
     listedWindows(db, pipelines),
@@ -38,7 +38,7 @@ export const readWindows = async (db: Db, { pipelines = [], remembered = false }
   }
 }
 
-/** Where no version is published yet, readers will see any. As bi.coverage has it. */
+/** Whether readers see the version; true where none is published yet. The same rule as in bi.coverage. */
 const isShown = (table: 'w' | 'p') =>
   sql<boolean>`not exists (select from etl.published_now n
     where n.pipeline = ${sql.ref(`${table}.pipeline`)} and n.version <> ${sql.ref(`${table}.version`)})`
@@ -47,7 +47,7 @@ const newestLoad = (outcome: 'loaded' | 'unchanged') =>
   sql<string | null>`(select max(l.loaded_at) from etl.loads l
     where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = ${sql.lit(outcome)})`
 
-/** What is in a window: units with rows, whatever is asked for beside them; units of wanted values without rows that nothing asks for; rows. */
+/** `loaded`: units with rows, also while a new answer is requested; `idle`: wanted units without rows that no job requests; `rows`. */
 type WindowTotals = Numbers<'loaded' | 'idle' | 'rows'>
 
 const noTotals: WindowTotals = { loaded: 0, idle: 0, rows: 0 }
@@ -57,15 +57,15 @@ type Key = Row<'etl.window_list', 'pipeline_id' | 'window_from'>
 const windowKey = ({ pipeline_id, window_from }: Key): string => `${pipeline_id}/${window_from}`
 
 interface Counted extends WindowTotals {
-  /** Rows come with a load, units with a job: as long as it is the same nothing has changed. */
+  /** Time of the last load and number of open units: equal means that nothing has changed. */
   readonly mark: string
-  /** Of this process's clock. */
+  /** By this process's monotonic clock. */
   readonly countedMs: number
 }
 
 const memos = new WeakMap<Db, Map<string, Counted>>()
 
-/** What neither load nor job tells of, for example a statement of an operator, shows after so long. */
+/** A change without a load or job, such as an operator's SQL, shows after so long. */
 const trustedMs = 60_000
 
 const markOf = ({ loaded_at, openWithoutRows }: ListedWindow & ReturnType<typeof openUnits>): string =>
@@ -126,7 +126,7 @@ const listedWindows = async (db: Db, pipelines: readonly string[]) => {
   return Promise.all(
     rows.map(async ({ generation, closed_generation, ...window }) => ({
       ...window,
-      // Those that left the lists since it was closed count no more.
+      // Without slices that left the lists since the window was closed.
       closed_units:
         !window.closed || closed_generation === generation
           ? window.closed_units
@@ -137,7 +137,7 @@ const listedWindows = async (db: Db, pipelines: readonly string[]) => {
 
 type ListedWindow = Awaited<ReturnType<typeof listedWindows>>[number]
 
-// Asked of those alone for which it matters: there may be a million others.
+// Runs the subquery only for held and failed units: there may be a million others.
 const isNeeded = sql<Flags<'needed'>>`(select not (u.state in ('held', 'failed') and ${isSucceeded}) as needed)`
 
 const openStates = (db: Db, pipelines: readonly string[]) =>
@@ -152,7 +152,7 @@ const openStates = (db: Db, pipelines: readonly string[]) =>
     .groupBy(['u.pipeline_id', 'p.pipeline', 'p.version', 'u.window_from', 'u.state', sql`u.answer_id is not null`, 'x.needed'])
     .execute()
 
-/** Weeks or days without a unit, in months that have others: without them such a month is not whole, also where no run has asked for them. As bi.coverage has it. */
+/** Weeks or days without a unit in months that have other units: such a month is incomplete, although no run has planned them. The same rule as in bi.coverage. */
 export const absentStates = async (db: Db, pipelines: readonly string[] = []): Promise<WindowState[]> => {
   const windows = await db
     .selectFrom('etl.expected_windows as w')
@@ -179,7 +179,7 @@ const openUnits = (open: readonly WindowState[]) => ({
   openWithoutRows: unitsIn(open.filter(({ loaded }) => !loaded)),
 })
 
-/** Units that no definition asks for: with rows, and planned once. */
+/** Units that no job requests: loaded ones, and planned ones without rows. */
 const settledStates = (
   { pipeline_id, pipeline, window_from, shown, openWithRows }: ListedWindow & ReturnType<typeof openUnits>,
   { loaded, idle }: WindowTotals = noTotals,
@@ -213,7 +213,7 @@ export type PipelineCounts = ReturnType<typeof pipelineCounts>[number]
 
 const inTrouble = ({ state }: WindowState): boolean => state === 'held' || state === 'failed'
 
-/** Of a version that readers do not see nothing counts but what needs a person, unless the later one has it. */
+/** Of a version that readers do not see, only held and failed units count, unless the later version has loaded them. */
 const counting = (states: readonly WindowState[]): WindowState[] =>
   states.flatMap((row) => (row.shown ? [row] : inTrouble(row) && row.needed ? [{ ...row, loaded: false }] : []))
 
@@ -239,7 +239,7 @@ export const unitsIn = (states: readonly WindowState[]): number => sum(states, '
 
 export type CoverageMonth = ReturnType<typeof coverageMonths>[number]
 
-/** By pipeline and month (`2026-01`). `loaded`: units that have rows, whatever is asked for beside them; `open`: neither loaded nor held or failed. */
+/** By pipeline and month (`2026-01`). `loaded`: units with rows, also while a new answer is requested; `open`: neither loaded nor held or failed. */
 export const coverageMonths = ({ states, absent }: Pick<Windows, 'states' | 'absent'>) =>
   [...Map.groupBy(counting([...states, ...absent]), ({ pipeline, window_from }) => `${pipeline}/${window_from.slice(0, 7)}`)]
     .sort(byName)

@@ -1,11 +1,11 @@
-// What it costs to try a unit again: its job's price, as plan and guard have it; nothing where the report was bought or the answer is at hand.
+// The cost of trying a unit again: its job's price, as plan and guard compute it; 0 where the report is already bought or the answer landed.
 import type { PipelinePrice } from '../../core/learned-price.ts'
 import { type Flags, type Maybe, type Numbers, query, type Row } from '../../db/typed-row.ts'
 import type { WebContext } from '../context.ts'
 
 type Price = Row<'etl.pipelines', 'pipeline'> & Numbers<'unit_id' | 'cells'> & Maybe<Numbers<'estimate'>> & Flags<'buys'>
 
-/** By the unit's number, of held and failed units; null: not known. The job of a unit asks for all its units again. */
+/** By unit id, for held and failed units; null: not known. A retry requests all units of the job again. */
 export const repairCredits = async (
   { kysely, priceOf }: Pick<WebContext, 'kysely' | 'priceOf'>,
   units: readonly { readonly unit_id: number; readonly state: string }[],

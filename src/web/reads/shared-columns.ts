@@ -1,11 +1,11 @@
-// Columns that several reads share. Numbers: bigint is text in JavaScript, and what a person or a chart is shown fits a double. And what is asked for together (a
-// box), whose key people read.
+// Columns that several reads share: bigint columns as numbers (bigint is text in JavaScript, but figures for people and charts fit a double); and boxes (units
+// requested together) with their key.
 import { type AliasedRawBuilder, type RawBuilder, sql } from 'kysely'
 import type { Slice } from '../../core/types.ts'
 import { unitKey } from '../../core/unit-key.ts'
 import { asNumber, type Row } from '../../db/typed-row.ts'
 
-/** Columns as numbers under their own names, the table's alias left out. */
+/** Columns as numbers, under their names without the table's alias. */
 export const wholes = <Name extends string>(table: string, ...names: readonly Name[]): AliasedRawBuilder<number, Name>[] =>
   names.map((name) => asNumber(`${table}.${name}`).as(name))
 
@@ -15,14 +15,14 @@ export const wholesOrNull = <Name extends string>(
   ...names: readonly Name[]
 ): AliasedRawBuilder<number | null, Name>[] => wholes(table, ...names)
 
-/** Whether the column is one of the numbers; of none, nothing is. */
+/** Whether the column is one of the numbers; false for an empty list. */
 export const amongIds = (column: string, ids: readonly number[]): RawBuilder<boolean> =>
   sql<boolean>`${sql.ref(column)} = any(${sql.val([...ids])}::bigint[])`
 
 /** A box of more slices is named by their number: its values are not read. */
 const mostSlices = 1_000
 
-/** Columns every box is read with; `p` is its pipeline, `b` what bears the box. */
+/** Columns of a box; `p` is its pipeline, `b` the job or load that has the box. */
 export const boxColumns = [
   'p.pipeline',
   'p.version',

@@ -1,5 +1,5 @@
-// What credits were spent on: by account, pipeline and tag, and for values that left the lists. Every sum is of the same rows of etl.spending. Beside it
-// what the service charged by its own books.
+// What credits were spent on: by account, pipeline and tag, and for values that left the lists. Every sum is of the same rows of etl.spending. Also what
+// the service charged according to its own balance.
 import { sql } from 'kysely'
 import { groupedBy, sum, sums } from '../../core/counted.ts'
 import { exact } from '../../core/learned-price.ts'
@@ -8,8 +8,8 @@ import { type Flags, type Lists, type Maybe, type Numbers, query, type Texts } f
 import { maybePaid } from '../../ledger/wait-list.ts'
 
 /**
- * Credits of a month, by account, pipeline and the tags it was charged to when it was bought. `requests`: those that are paid for one by one; `used`: credits of
- * reports, as the service named them, and of requests, as their bills said; `reserved`: of reports under way, as estimated; `unpriced`: reports and requests.
+ * Credits of a month, by account, pipeline and the tags at the time of the purchase. `requests`: paid requests (pages); `used`: credits of reports, as the
+ * service named them, and of requests, by their bills; `reserved`: estimates for reports in progress; `unpriced`: reports and requests without a known price.
  */
 type Spending = Texts<'month' | 'account' | 'pipeline'> &
   Numbers<'reports' | 'requests' | 'report_credits' | 'request_credits' | 'used' | 'reserved' | 'unpriced'> & {
@@ -26,7 +26,7 @@ export const spendingByMonth = (db: Db, fromDay: string): Promise<Spending[]> =>
     from etl.spending s join etl.tag_sets t using (tag_set_id) where s.day >= ${fromDay}::date
     group by 1, 2, 3, t.tag_set_id, t.tags order by 1 desc, 2, 3, t.tags::text`
 
-/** For each tag that any of them has, all of the spending: its values, and what has no such tag (null). */
+/** For each tag in use, all spending by the tag's values; null: purchases without the tag. */
 export const spendingByTag = (spending: readonly Spending[]) => {
   const names = [...new Set(spending.flatMap(({ tags }) => Object.keys(tags)))].sort()
   return names.flatMap((tag) => {
@@ -39,13 +39,12 @@ export const spendingByTag = (spending: readonly Spending[]) => {
   })
 }
 
-/** `wanted`: a list still holds it. Both are null of what the pipeline spent for no known value. */
+/** `wanted`: the value is still in a list. Both are null for spending that belongs to no known value. */
 type ValueSpending = Texts<'pipeline' | 'dimension'> & Maybe<Texts<'value'> & Flags<'wanted'>> & Numbers<'credits'>
 
 /**
- * What the credits of a month were spent on, by the values of each dimension's name: the price of a report is shared among its slices in equal parts, the
- * odd credits one by one, so that the parts are the whole. Purchases of which no slice is known any more are left out.
- * @param dimension null: by whole slice, for `wanted` alone
+ * A CTE `shared`: the credits of a month's purchases, divided among their slices in equal parts. Left-over credits are spread one by one, so that the parts
+ * add up to the price. Purchases whose slices are no longer known are left out.
  */
 const perSlice = (month: string) => sql`
   with bought as (
@@ -62,8 +61,8 @@ const perSlice = (month: string) => sql`
   )`
 
 /**
- * By value of one dimension, the dearest first; then what no value is known for: MILLRACE_LEDGER_DAYS lets go of requests, and a pipeline need not have the
- * dimension. The sum is that of `spending`. @param month its first day @param spending of this month
+ * By value of one dimension, most expensive first; then spending without a known value: MILLRACE_LEDGER_DAYS deletes old requests, and a pipeline may lack the
+ * dimension. The total equals that of `spending`. @param month its first day @param spending of this month
  */
 export const spendingByValue = async (db: Db, month: string, dimension: string, spending: readonly Spending[]) => {
   const known = await query<ValueSpending>(db)`
@@ -83,10 +82,10 @@ export const spendingByValue = async (db: Db, month: string, dimension: string, 
   return [...known, ...rest.filter(({ credits }) => credits !== 0)]
 }
 
-/** Slices that left the lists and for which something was bought in the month, the first few as examples. */
+/** Slices that left the lists and were bought for in the month, with the first few as examples. */
 type UnwantedSpending = Texts<'pipeline'> & Numbers<'slices' | 'credits'> & Lists<Texts<'examples'>>
 
-/** What was bought in a month for values that no list holds any more. @param month its first day */
+/** Bought in a month for values since removed from the lists. @param month its first day */
 export const unwantedSpending = (db: Db, month: string): Promise<UnwantedSpending[]> =>
   query<UnwantedSpending>(db)`
     ${perSlice(month)}
@@ -95,7 +94,7 @@ export const unwantedSpending = (db: Db, month: string): Promise<UnwantedSpendin
     from shared h join etl.slices s using (slice_id) join etl.pipelines p on p.pipeline_id = h.pipeline_id
     where s.wanted_until is not null group by 1 having sum(h.credits) > 0 order by 4 desc, 1`
 
-/** `difference`: credits charged beyond what is on record (below 0: less); null: there are not two readings. `remaining`: as it said at the last one. */
+/** `difference`: credits charged beyond the recorded ones (below 0: fewer); null: fewer than two readings. `remaining`: at the last reading. */
 type MeterMonth = Texts<'api' | 'account' | 'month' | 'last_read_at'> &
   Numbers<'readings'> &
   Maybe<Numbers<'difference' | 'remaining'>>

@@ -8,10 +8,10 @@ import { type ReportLine, reportLines } from './read-reports.ts'
 import { unitLine } from './unit-lines.ts'
 import { amongIds, wholes, wholesOrNull } from './shared-columns.ts'
 
-/** Of a unit's answers, jobs and loads. */
+/** Most answers, jobs and loads that are listed for a unit. */
 const shortList = 50
 
-/** `wanted`: it stands in the lists; where it does not, its rows stay and nothing more is asked for. */
+/** `wanted`: the unit's values are in the lists; otherwise its rows stay, but no run requests it again. */
 export const unitDetail = async (db: Db, unitId: number) => {
   const line = await unitLine(db, unitId)
   const row = await db
@@ -28,7 +28,7 @@ export type UnitDetail = NonNullable<Awaited<ReturnType<typeof unitDetail>>>
 
 type Place = Pick<UnitDetail, 'pipeline_id' | 'window_from' | 'slice_id'>
 
-/** Whatever was answered for the unit, alone or among others, the newest first. */
+/** All answers that cover the unit, alone or with other units, newest first. */
 export const unitAnswers = (db: Db, { pipeline_id, window_from, slice_id }: Place) => {
   const covering = db
     .selectFrom('etl.answers as a')
@@ -48,7 +48,7 @@ export const unitAnswers = (db: Db, { pipeline_id, window_from, slice_id }: Plac
     .execute()
 }
 
-/** These jobs, and whatever they were asked again for. `holder`: the process that works on it. */
+/** These jobs, and the former jobs that they repeat. `holder`: the process that works on the job. */
 export const unitJobs = (db: Db, jobIds: readonly number[]) =>
   db
     .withRecursive('chain(job_id)', (chain) =>
@@ -73,7 +73,7 @@ export const unitJobs = (db: Db, jobIds: readonly number[]) =>
     .limit(shortList)
     .execute()
 
-/** What the unit's answers did to its window, the newest first; an answer for many units counts the rows of all of them. */
+/** Loads of the unit's answers into its window, newest first; an answer for many units counts the rows of all units. */
 export const unitLoads = (db: Db, windowFrom: string, answerIds: readonly number[]) =>
   db
     .selectFrom('etl.loads as l')
@@ -102,7 +102,7 @@ export const jobRequests = (db: Db, jobIds: readonly number[]) =>
     .limit(mostRequests)
     .execute()
 
-/** Rows of the unit as they stand in the table; null where that is not there. */
+/** The number of the unit's rows in the table; null: the table does not exist. */
 export const unitRows = async (db: Db, definition: Definition, unit: UnitDetail): Promise<number | null> => {
   const name = `data.${definition.pipeline}_v${unit.version}`
   if ((await missingRelations(db, [name])).length > 0) return null

@@ -1,4 +1,4 @@
-// Units as they are listed: those that need a person first, a page of them at a time, whatever the number of units.
+// Lists units, those that need a person first, page by page; fast with any number of units.
 import { sql } from 'kysely'
 import type { UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
@@ -12,15 +12,15 @@ export interface UnitFilter {
   readonly state?: UnitState | undefined
   /** `2026-01` */
   readonly month?: string | undefined
-  /** Of any of its dimensions, as a list has it. */
+  /** A value of any dimension, spelled as in its list. */
   readonly value?: string | undefined
-  /** Only those that no later version, which readers see, has loaded. */
+  /** Only units that no later version visible to readers has loaded. */
   readonly needed?: boolean
 }
 
 const troubles: readonly UnitState[] = ['held', 'failed']
 const openStates: readonly UnitState[] = ['waiting', 'running', 'landed', 'planned']
-/** What needs a person most comes first. */
+/** Views and their states, most urgent first. */
 const listed = {
   'etl.troubled_units': troubles,
   'etl.open_units': openStates,
@@ -40,15 +40,15 @@ export const countUnits = async (db: Db, states: readonly WindowState[], filter:
   return Number((await counted.where(within(filter)).executeTakeFirstOrThrow()).units)
 }
 
-/** Where units of a list stand, in its order: how many there are, and the numbers of some of them. */
+/** A group of units within the list: how many there are, and a part of their ids in order. */
 interface Shelf {
   readonly units: number
   ids(limit: number, offset: number): Promise<number[]>
 }
 
 /**
- * In the order that needs a person most: held, failed, waiting, running, landed, planned, loaded; then newest window first.
- * @param states of all windows, by which the units before the offset are passed over unread
+ * Most urgent first: held, failed, waiting, running, landed, planned, loaded; then newest window first.
+ * @param states of all windows: their counts allow to skip the units before the offset without reading them
  */
 export const unitLines = async (
   db: Db,
@@ -56,7 +56,7 @@ export const unitLines = async (
   filter: UnitFilter,
   { limit, offset = 0 }: { readonly limit: number; readonly offset?: number },
 ): Promise<UnitLine[]> => {
-  // Windows are counted over all values: with one, its own units are sorted.
+  // The counts of windows are over all values, so a filter by value reads and sorts that value's units.
   if (filter.value !== undefined) return linesOf(db, await idsIn(db, 'etl.unit_list', filter, limit, offset))
   const own = states.filter(fits(filter))
   const isTrouble = ({ state }: WindowState): boolean => troubles.includes(state)
@@ -79,11 +79,11 @@ export const unitLines = async (
   return linesOf(db, found)
 }
 
-/** Units that no definition asks for, those without rows first; only windows of the page are read. */
+/** Order of windows of units that no job requests: without rows first. Only windows of the page are read. */
 const settledOrder = (a: WindowState, b: WindowState): number =>
   Number(a.loaded) - Number(b.loaded) || b.window_from.localeCompare(a.window_from) || a.pipeline_id - b.pipeline_id
 
-/** Held and failed units that somebody needs, found without reading the others. */
+/** Held and failed units that are still needed, without reading other units. */
 export const troubledLines = async (db: Db, filter: UnitFilter, limit: number): Promise<UnitLine[]> =>
   linesOf(db, await idsIn(db, 'etl.troubled_units', { ...filter, needed: true }, limit, 0))
 
@@ -115,7 +115,7 @@ const idsIn = async (db: Db, view: Listed, filter: UnitFilter, limit: number, of
   return rows.map((row) => row.unit_id)
 }
 
-/** Units of one window that no definition asks for. */
+/** Units of one window that no job requests. */
 const settledIds = async (db: Db, window: WindowState, limit: number, offset: number): Promise<number[]> => {
   const rows = await db
     .selectFrom('etl.units as u')
@@ -125,7 +125,7 @@ const settledIds = async (db: Db, window: WindowState, limit: number, offset: nu
     .where('u.job_id', 'is', null)
     .where('u.held_answer_id', 'is', null)
     .where('u.answer_id', window.loaded ? 'is not' : 'is', null)
-    // As windows are counted. Those that left are few, and are read once.
+    // Without slices that left the lists, as in the counts of windows. These are few and are read once.
     .where(({ eb, selectFrom }) =>
       eb(
         'u.slice_id',
@@ -143,7 +143,7 @@ const settledIds = async (db: Db, window: WindowState, limit: number, offset: nu
   return rows.map((row) => row.unit_id)
 }
 
-/** The load that a unit's rows come from, and their number where the answer was for this unit alone. */
+/** The load of a unit's rows; `rows` only where the answer was for this unit alone. */
 const lastLoad = sql<Maybe<Row<'etl.loads', 'loaded_at'> & Numbers<'rows'>>>`(
   select l.loaded_at, case when cardinality(a.slice_ids) = 1 then (l.rows_inserted + l.rows_updated + l.rows_unchanged)::float8 end as rows
   from etl.loads l join etl.answers a on a.answer_id = l.answer_id
@@ -168,5 +168,5 @@ export const linesOf = async (db: Db, unitIds: readonly number[]): Promise<UnitL
   return unitIds.flatMap((unitId) => byId.get(unitId) ?? [])
 }
 
-/** A unit by its number, as it is listed; null: there is none. */
+/** The line of one unit; null: there is no such unit. */
 export const unitLine = async (db: Db, unitId: number): Promise<UnitLine | null> => (await linesOf(db, [unitId]))[0] ?? null
