@@ -179,10 +179,12 @@ describe('a harmless request', () => {
   })
 
   test('is stopped at once by the signal, also while it waits for an answer', async () => {
-    const { server, http, stop } = await served(() => undefined)
+    const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
+    const { server, http, stop } = await served(() => arrive())
     const reading = failure(http.read(get(http)))
-    setTimeout(() => stop.abort(), 50)
+    await arrived
     const started = performance.now()
+    stop.abort()
     expect((await reading).code).toBe('INTERRUPTED')
     expect(performance.now() - started).toBeLessThan(5_000)
     expect(server.hits).toHaveLength(1)
