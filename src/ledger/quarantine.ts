@@ -84,11 +84,11 @@ export const supersedeReplaced = async (db: Db, pipelineId: number, pipeline: st
     where answer_id in (select answer_id from replaced) and unit_id is null and state = 'open'`
 }
 
-/** Row `q` is open, and not of a former version that a later one has succeeded: by its unit, or, of an unknown unit, as a whole. */
-export const isOpenRecord = sql<boolean>`(q.state = 'open' and not case
+/** Row `q` is open, and not of a former version that a later one has succeeded: by its unit, or, of an unknown unit, as a whole. There may be 100,000 rows: hardly any pipeline has a former version. */
+export const isOpenRecord = sql<boolean>`(q.state = 'open' and not (q.pipeline in (select p.pipeline from etl.pipelines p where ${isFormer}) and case
   when q.unit_id is not null then coalesce((select ${isSucceeded} from etl.units u where u.unit_id = q.unit_id), false)
   else (select ${isFormer} from etl.answers a left join etl.jobs j on j.job_id = q.job_id
-    join etl.pipelines p on p.pipeline_id = coalesce(j.pipeline_id, a.pipeline_id) where a.answer_id = q.answer_id) end)`
+    join etl.pipelines p on p.pipeline_id = coalesce(j.pipeline_id, a.pipeline_id) where a.answer_id = q.answer_id) end))`
 
 /** Which rows; what is left out does not narrow. */
 interface QuarantineFilter {
