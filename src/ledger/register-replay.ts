@@ -66,9 +66,9 @@ export const answersHeld = async (
     ), first as (
       select a.answer_id, a.landing from held join etl.answers a using (answer_id)
       where not exists (
-        select 1 from etl.units v join etl.slices s on s.slice_id = v.slice_id join etl.pipelines p on p.pipeline_id = v.pipeline_id
-        where v.pipeline_id = ${pipelineId} and v.window_from >= ${range.from}::date and v.window_from >= a.window_from
-          and (v.window_from, v.slice_id) <= (${from}::date, ${after?.sliceId ?? 0}) and v.slice_id = any(a.slice_ids)
+        select 1 from etl.pipelines p cross join unnest(a.slice_ids) x (slice_id) join etl.slices s on s.slice_id = x.slice_id
+          cross join lateral ${unitsOf('p', sql`s.slice_id`, sql`greatest(a.window_from, ${range.from}::date)`, sql`(${from}::date + 1)`)} v
+        where p.pipeline_id = ${pipelineId} and (v.window_from, v.slice_id) <= (${from}::date, ${after?.sliceId ?? 0})
           and (v.answer_id = a.answer_id or v.held_answer_id = a.answer_id) and ${fits(only)})
     )
     select json_build_object('windowFrom', window_from, 'sliceId', slice_id) as "end",
