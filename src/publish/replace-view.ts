@@ -136,9 +136,17 @@ export const setAgain = async (trx: Db, name: string, settings: readonly Setting
     )
 }
 
-/** By name of a view or table: a digest of its query and columns. Empty before the first migration. Beside a twin that publishes it is read anew. */
-export const shapesOf = (db: Db): Promise<ReadonlyMap<string, string>> =>
-  readShapes(db).catch((error: unknown) => (sqlStateOf(error) === '40P01' ? shapesOf(db) : Promise.reject(error)))
+/** By name of a view or table: a digest of its query and columns. Empty before the first migration. */
+export const shapesOf = async (db: Db): Promise<ReadonlyMap<string, string>> => {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await readShapes(db)
+    } catch (error) {
+      // Beside another that publishes each may wait for the other, and what is being read may go (XX000).
+      if (tries >= 20 || !['40P01', 'XX000'].includes(sqlStateOf(error))) throw error
+    }
+  }
+}
 
 const readShapes = async (db: Db): Promise<ReadonlyMap<string, string>> => {
   const rows = await query<Texts<'name' | 'digest'>>(db)`
