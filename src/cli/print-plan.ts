@@ -214,8 +214,9 @@ const monthLines = ({ jobs, pipelines }: Preview): string[] => {
     const spent = group[0]?.accountSpent ?? 0
     const mine = jobs.filter((job) => !job.held && group.some(({ pipeline }) => pipeline === job.pipeline))
     const unknown = mine.some(({ quota }) => quota === null) ? ' and what has no price yet' : ''
-    const after = Math.round(spent + sum(mine, 'quota'))
     const budget = group[0]?.accountBudget ?? (group.length === 1 ? (group[0]?.budget ?? null) : null)
+    const planned = sum(group, (one) => spending(one, mine))
+    const after = Math.round(spent + within(budget, spent, planned))
     const of = budget === null ? '' : ` of ${formatNumber(budget)}`
     const left = budget === null ? '' : `, ${formatNumber(Math.max(0, budget - after))} left`
     const known = group.filter(({ forecast }) => forecast !== null)
@@ -243,6 +244,15 @@ const budgetLines = (group: readonly PreviewPipeline[], jobs: readonly PreviewJo
       return [clipped(`  ${pipeline}: ${formatNumber(Math.max(0, budget - after))} of ${formatNumber(budget)} left after this.`)]
     })
     .slice(0, 3)
+
+/** What a budget lets a plan spend: the rest waits for the next month. */
+const within = (budget: number | null, spent: number, credits: number): number =>
+  budget === null ? credits : Math.min(credits, Math.max(0, budget - spent))
+
+const spending = ({ pipeline, budget, spent }: PreviewPipeline, jobs: readonly PreviewJob[]): number => {
+  const mine = jobs.filter((job) => job.pipeline === pipeline)
+  return within(budget, spent, sum(mine, 'quota'))
+}
 
 /** What pages cost or may cost, at most two lines. */
 const pageLines = ({ jobs, pipelines }: Preview): string[] =>

@@ -7,6 +7,7 @@ import { approvedReady } from '../../src/ledger/approved-jobs.ts'
 import { startCommand, summaryOf } from '../support/command.ts'
 import { shippedDefinition } from '../support/definitions.ts'
 import { sandboxWorld, succeeded } from '../support/test-world.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 const pipeline = 'traffic_and_engagement'
 const world = sandboxWorld({ each: true, json: true })
@@ -160,6 +161,15 @@ test('a range larger than the budget of a day is bought as far as that goes, and
   expect(spent()).toBeGreaterThan(60)
   expect(spent()).toBeLessThanOrEqual(120)
 }, 180_000)
+
+test('a plan beyond a budget says what is spent after it: no more than the budget', async () => {
+  edit((text) => text.replace('limits: {', 'limits: { quota_per_month: 60,'))
+  await succeeded(millrace('migrate'))
+  await millrace('backfill', pipeline, '--from', '2025-11', '--to', '2026-09')
+  const { stdout } = await succeeded(runWarm(['plan', pipeline], world.environment(), folder))
+  expect(stdout).toMatch(/over a budget; continues each night/)
+  expect(stdout).toMatch(/Month \(default\): \d+ of 60 credits spent, 60 after this, 0 left\./)
+})
 
 test('what a budget leaves of a backfill of pages is counted in units: pages are no reports', async () => {
   const file = join(folder, 'pipelines', 'keywords.yaml')
