@@ -116,13 +116,11 @@ const rowsOutside = ({ claim }: JobWork, what: string): EtlError => {
     claim.kind === 'report'
       ? [
           'It may be the file of another report. ',
-          ' and nothing is bought again: the next run downloads it again. If that does not help, check',
+          ' and nothing is bought again: the next run downloads it again. If that does not help, check its landing: correct the definition, or, where the service ' +
+            `gave another report's id, \`millrace reports give-up ${claim.jobId} --sure\` lets go of it and the next run buys anew`,
         ]
-      : ['', '; check']
-  return new EtlError(
-    'WRONG_ECHO',
-    `${claim.box.key}: ${what}. ${whose}Nothing was loaded${next} its landing and correct the definition.`,
-  )
+      : ['', '; check its landing and correct the definition']
+  return new EtlError('WRONG_ECHO', `${claim.box.key}: ${what}. ${whose}Nothing was loaded${next}.`)
 }
 
 /** The message about rows that were not requested. */

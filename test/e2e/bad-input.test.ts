@@ -643,6 +643,21 @@ describe('what becomes of reports', () => {
     expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
   })
 
+  test('where the service gave the id of another report, the message names the command that lets go of it, and the next run buys anew', async () => {
+    let isOther = true
+    const strict = await start({
+      report: () => (isOther ? csv(line('c.com', '1'), line('d.com', '2')) : csv(line('a.com', '1'), line('b.com', '2'))),
+    })
+    const { stderr } = await millrace(traffic)
+    const [, ...giveUp] = /`millrace (reports) (give-up) (\d+) (--sure)`/.exec(stderr) ?? []
+    expect(giveUp).toHaveLength(4)
+    isOther = false
+    await succeeded(millrace(giveUp))
+    await succeeded(millrace(traffic))
+    expect(strict.bought).toHaveLength(2)
+    expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
+  })
+
   test('too many rejects change nothing and stand in the quarantine with record and line', async () => {
     await start()
     await millrace(traffic)
