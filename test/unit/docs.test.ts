@@ -128,4 +128,10 @@ describe('the documentation', () => {
       expect(text, name).toContain(name)
     }
   })
+
+  test.each(['.env.example', 'templates/warehouse/env.example'])('names no setting in a page that is not in %s', (file) => {
+    const named = userPages.flatMap((page) => [...read(page).matchAll(/\b(?:MILLRACE|WEB_ANALYTICS)_[A-Z\d_]*[A-Z\d]\b/g)])
+    const settings = new Set(named.map(([name]) => name.replace(/_(?:ACME|FILE|COMMAND)$/, '')))
+    expect([...settings].filter((name) => !read(file).includes(name))).toEqual([])
+  })
 })
