@@ -16,6 +16,8 @@ export interface LoadedAnswer {
   readonly answerId: number
   readonly sha256: string
   readonly fingerprint: Fingerprint
+  /** How many first rows were requested; null: all. */
+  readonly top: number | null
 }
 
 /** A job held by this process until it is settled. */
@@ -184,7 +186,7 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
       case when a.landing is not null then json_build_object('answerId', a.answer_id, 'landing', a.landing) end as answer,
       coalesce((select coalesce(w.standing_reason, '') from etl.warehouse w where w.standing <> 'own'),
         case when not exists (select from etl.processes where ${isRowOf(process)}) then ${noRow} end) as "mayNotBuy",
-      case when l.answer_id is not null then json_build_object('answerId', l.answer_id, 'sha256', l.sha256, 'fingerprint', ${fingerprintOf('l')}) end as loaded,
+      case when l.answer_id is not null then json_build_object('answerId', l.answer_id, 'sha256', l.sha256, 'fingerprint', ${fingerprintOf('l')}, 'top', l.top_rows) end as loaded,
       json_build_object('priority', c.priority, 'jobId', c.job_id::text) as place
     from claimed c join etl.pipelines p on p.pipeline_id = c.pipeline_id
       left join etl.answers a on a.answer_id = c.answer_id

@@ -230,7 +230,7 @@ export const answerOfAll = async (db: Db, job: UnitsOfJob, cells: number): Promi
   const loaded = await db
     .selectFrom(these.as('u'))
     .innerJoin('etl.answers as a', 'a.answer_id', 'u.first')
-    .select([asNumber('a.answer_id').as('answerId'), 'a.sha256', fingerprintOf('a').as('fingerprint')])
+    .select([asNumber('a.answer_id').as('answerId'), 'a.sha256', fingerprintOf('a').as('fingerprint'), 'a.top_rows as top'])
     .whereRef('u.last', '=', 'u.first')
     .where((eb) => eb.and({ 'u.loaded': String(cells), 'u.held': '0' }))
     .executeTakeFirst()

@@ -68,7 +68,7 @@ const perform = async (work: JobWork): Promise<void> => {
 const standsUnchanged = async (work: JobWork, context: OpenContext): Promise<boolean> => {
   const { claim, source, definition } = work
   const { probe } = source
-  if (probe === undefined || claim.loaded === null || claim.forced || claim.reason === 'changed definition') return false
+  if (probe === undefined || claim.loaded === null || claim.forced || !isRequestedAlike(work)) return false
   const { fingerprint } = claim.loaded
   if (fingerprint.lastUpdated === null || !(await isWorthALook(work))) return false
   const now = await context.begun.look(() => probe({ definition, box: claim.box }, context))
@@ -76,6 +76,10 @@ const standsUnchanged = async (work: JobWork, context: OpenContext): Promise<boo
   await settleUnchanged(work, { ...maskedFingerprint(now), count: now.count ?? fingerprint.count })
   return true
 }
+
+/** With another number of first rows the same bytes are another answer: a unit that kept the former one would be requested again by each run. */
+const isRequestedAlike = ({ claim, source, definition }: JobWork): boolean =>
+  claim.loaded?.top === (source.limitsOf?.(definition.params).top ?? null)
 
 const isWorthALook = async ({ runtime, definition, source }: JobWork): Promise<boolean> => {
   if (source.billing === undefined) return true
@@ -101,7 +105,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
     const number = askNumber
     try {
       const drawn = async () => number ?? askNumberOf(runtime.database.kysely, claim)
-      const loaded = work.mayLoad && !claim.forced ? (claim.loaded?.sha256 ?? null) : null
+      const loaded = work.mayLoad && !claim.forced && isRequestedAlike(work) ? (claim.loaded?.sha256 ?? null) : null
       const landed = await land(work, context, drawn, loaded).catch((error: unknown) => {
         throw claim.fetchesAgain ? stillShort(work, error) : error
       })

@@ -32,3 +32,18 @@ test('months older than the look-back are loaded with the new number, once', asy
   ])
   expect(await backfill()).toMatchObject({ loaded: 0, unchanged: 2 })
 })
+
+test('a number beyond the rows that there are is asked for once, though its bytes are those that are loaded', async () => {
+  const file = fileOf('keywords')
+  const yaml = readFileSync(file, 'utf8')
+    .replace(/top: \d+, /, '')
+    .replace(/page_size: \d+/, 'page_size: 20')
+  const backfill = async () =>
+    summaryOf(await succeeded(millrace('backfill', 'keywords', '--from', '2026-06', '--to', '2026-06', '--json')))
+  writeFileSync(file, yaml)
+  expect(await backfill()).toMatchObject({ units: { loaded: 2 }, rows: { inserted: 160 } })
+  writeFileSync(file, yaml.replace(/params: \{ /, 'params: { top: 100, '))
+  // Whether there are more rows than were known is not known before.
+  expect((await backfill()).rows).toMatchObject({ inserted: 0, updated: 0 })
+  expect(await backfill()).toMatchObject({ units: { unchanged: 2 }, requests: 0 })
+})
