@@ -44,8 +44,7 @@ export const migrate: Handler = async (invocation) => {
   printChanges(output, result, dryRun)
   for (const name of result.kept)
     output.note(`bi.${name} stays although its file is gone: something else reads it. Drop that first, then migrate again.`)
-  if (options['as'] === 'moved-service')
-    output.line('The service has moved: the next command that calls it writes down where it is.')
+  if (options['as'] === 'moved-service') output.line('The service has moved: the next command that calls it records its address.')
   if (declared !== null) for (const line of declaredLines(declared)) output.line(line)
   return 0
 }

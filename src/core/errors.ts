@@ -49,7 +49,7 @@ export const errorCodes = {
   INCOMPLETE: code('never', 'held', 'The answer does not have the rows, data points or checksum that the service announces.'),
   UNUSABLE: code('never', 'held', 'An answer that was paid for cannot be used. Millrace does not buy it again automatically.'),
   SHRUNK: code('never', 'held', 'The new answer has far fewer rows than the loaded one.'),
-  CAPPED: code('never', 'held', 'As many rows came as were asked for: there may be more.'),
+  CAPPED: code('never', 'held', 'The answer has exactly the requested limit of rows; rows may be missing.'),
   SCHEMA: code('never', 'held', 'A field that earlier loads had is missing from every record of the answer.'),
   TEST_FAILED: code('never', 'held', 'The new answer fails a test with `on_failure: hold`.'),
   TOO_MANY_REJECTS: code('never', 'failed', 'More rows were rejected than the definition allows.'),

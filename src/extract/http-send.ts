@@ -248,7 +248,7 @@ const watchAnswer = (call: SendOptions): ((bytes: number) => EtlError | null) =>
     total += bytes
     const tookMs = performance.now() - from
     if (tookMs <= Math.max(leastMs, timeouts * call.options.timeoutMs) + (total / slowestBytesPerSecond) * 1_000) return null
-    const message = `${whereOf(call)}: the answer drips: ${total} bytes in ${Math.round(tookMs / 1_000)} s. It was not read on. If the service is slow, raise limits.timeout.`
+    const message = `${whereOf(call)}: the answer is too slow: ${total} bytes in ${Math.round(tookMs / 1_000)} s; reading stopped. If the service is slow, raise limits.timeout.`
     return new EtlError('SERVICE_TIMEOUT', message, { context: { sent: true, network: '' } })
   }
 }
@@ -267,7 +267,7 @@ const tooLarge = (call: SendOptions): EtlError =>
 const tooDense = (call: SendOptions): EtlError =>
   new EtlError(
     'TOO_LARGE',
-    `${whereOf(call)}: the body grows to more than ${maxRatio} times its compressed size, as no table does. It was not read on; ask the service what it sent.`,
+    `${whereOf(call)}: the body has more than ${maxRatio} times its compressed size, more than any table; reading stopped. Ask the service what it sent.`,
   )
 
 const unknownEncoding = (encoding: string, call: SendOptions): EtlError =>

@@ -166,7 +166,7 @@ const saysAll = ({ idempotent }: HttpRequest, status: number): boolean =>
 const watchAnswer = ({ method, endpoint, url }: HttpRequest): (() => void) =>
   watchWait(
     `answer to ${endpoint}`,
-    (lasted) => `${url.origin}: no whole answer to ${method} ${endpoint} after ${lasted} s; it is waited for.`,
+    (lasted) => `${url.origin}: still waiting for the whole answer to ${method} ${endpoint} after ${lasted} s.`,
   )
 
 /** How long a cancelled run, which must end within five seconds, waits for an answer. Without it nothing tells whether the service took the request. */
@@ -308,11 +308,11 @@ const redirected = (
   const isWeb = target?.protocol === 'https:' || target?.protocol === 'http:'
   const [to, why] =
     target === null
-      ? [location === undefined ? 'no address' : 'something that is no address', 'there is nothing to ask']
+      ? [location === undefined ? 'no address' : 'something that is no address', 'there is nothing to request']
       : isWeb
         ? [
             `${target.origin}${target.pathname}`,
-            here ? 'it leads in a circle or is no question' : 'the key stays with the service',
+            here ? 'there were too many redirects, or the request is no GET' : 'the key is sent to the service only',
           ]
         : [`a ${target.protocol} address`, 'it is not http']
   throw new EtlError(

@@ -15,7 +15,7 @@ export const isSameFault = (error: EtlError, before: string | null): boolean => 
 export const unusable = (error: EtlError, seen: string): EtlError =>
   new EtlError(
     'UNUSABLE',
-    `${error.message.replace(/; the next run reads it again\.$/, '.')} ${seen} and is not paid for again by itself. ` +
+    `${error.message.replace(/; the next run reads it again\.$/, '.')} ${seen}, so it is not bought again automatically. ` +
       'Ask the service; to read it again: `millrace backfill … --force`.',
     { cause: error, fault: faultOf(error) },
   )
@@ -28,7 +28,7 @@ export const untilSameFault = async <T>(ask: () => Promise<T>): Promise<T> => {
       return await ask()
     } catch (error) {
       if (!isEtlError(error) || error.fault === null || error.retry !== 'now') throw error
-      if (before.some((fault) => isSameFault(error, fault))) throw unusable(error, 'It came so twice')
+      if (before.some((fault) => isSameFault(error, fault))) throw unusable(error, 'The same came twice')
       before.push(faultOf(error))
     }
   }
@@ -126,7 +126,7 @@ const notAsked = (unit: string, { last, badUntilMs }: Shape): EtlError => {
   const until = new Date(badUntilMs).toISOString().slice(0, 16).replace('T', ' ')
   return new EtlError(
     'BAD_RESPONSE',
-    `${unit}: not asked for, nothing was paid: answers come in a shape that cannot be read. A run after ${until} UTC asks for one again; \`millrace backfill … --force\` does at once. ${last?.message}`,
+    `${unit}: not requested, nothing was paid: the service's answers cannot be read. A run after ${until} UTC requests one again; \`millrace backfill … --force\` does at once. ${last?.message}`,
     { follows: { next: 'retry', inMs: 60_000, isFinal: true } },
   )
 }

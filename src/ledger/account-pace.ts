@@ -53,7 +53,7 @@ export const createAccountPace = (db: Db, account: string): AccountRow => ({
 })
 
 const inOurWords = (error: unknown): never => {
-  throw databaseError(error, 'cannot tell the rate')
+  throw databaseError(error, 'cannot read the shared request rate')
 }
 
 const msSince = (column: string) =>

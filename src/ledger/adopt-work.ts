@@ -90,7 +90,7 @@ export const adoptWork = async (
     await setJob(trx, jobId, { state: 'replaced' })
   else await awaitJob(trx, pipeline, jobId, { askNumber, isBilled: work.answer !== null && work.answer.usedQuota !== null })
   const what = work.report_id === null ? (work.answer === null ? 'A submission' : 'An answer') : `Report ${work.report_id}`
-  const message = `${what} of ${work.asked_at} that this ledger did not know was taken up as job ${jobId}, by what lies beside the landings.`
+  const message = `${what} of ${work.asked_at} was missing in this ledger and was restored as job ${jobId}, from the receipts beside the landings.`
   await note(trx, { kind: 'taken up', pipelineId: pipeline.pipelineId, jobId: Number(jobId), message })
   return 'taken up'
 }

@@ -226,7 +226,7 @@ export const approveIn = async (trx: Db, pipelineId: number, by: string) => {
       update etl.jobs set state = 'open', guard = 'usual', wanted_by = 'approval', attempts = 0, not_before = null, error_code = null, error_message = null,
         updated_at = clock_timestamp() where job_id in (select job_id from held)`
     await decide(trx, String(approvalId), 'approved', by)
-    const message = `${counted(units, 'unit')} (${reports === 0 ? '' : `${counted(reports, 'report')}, `}about ${counted(credits, 'credit')}) of ${pipeline} approved by a person (${by}).`
+    const message = `${counted(units, 'unit')} (${reports === 0 ? '' : `${counted(reports, 'report')}, `}about ${counted(credits, 'credit')}) of ${pipeline} ${units === 1 ? 'was' : 'were'} approved by a person (${by}).`
     await note(trx, { kind: 'approved', pipelineId, message })
   }
   return approved
@@ -280,7 +280,7 @@ const takeBack = (db: Db, pipelineId: number, which: RawBuilder<unknown>, by: st
       update etl.jobs set state = 'replaced', updated_at = clock_timestamp() where job_id in (select job_id from gone) returning job_id`
     await countApproval(trx, pipelineId)
     const count = dissolved + over
-    const message = `${count} purchases were withdrawn by a person (${by}).`
+    const message = `${counted(count, 'purchase')} ${count === 1 ? 'was' : 'were'} withdrawn by a person (${by}).`
     if (count > 0) await note(trx, { kind: 'withdrawn', pipelineId, message })
     return count
   })

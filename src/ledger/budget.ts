@@ -90,11 +90,12 @@ const refuseBeyond = (
     if (estimated === null ? left > 0 : price <= left) continue
     const turns = period === 'month' ? spent.monthLeftMs : spent.dayLeftMs
     const whose = tag !== undefined ? ` of ${tag.name} ${tag.value}` : pipeline === null ? ` of account ${account}` : ''
-    const kept = isExtra && left < limit - spent[period] ? `${Math.max(0, Math.floor(left))} are left for it, ` : ''
+    const kept =
+      isExtra && left < limit - spent[period] ? `${Math.max(0, Math.floor(left))} are left for purchases beyond the usual, ` : ''
     throw new EtlError(
       'QUOTA_EXHAUSTED',
       `${unitKey}: ${spent[period]} of ${limit} credits${whose} are spent or reserved this ${period}, ${kept}` +
-        `${estimated === null ? 'its price is not known yet' : `it needs about ${Number(price.toFixed(2))}`}. It resumes when the ${period} turns, or raise ${setting ?? 'the budget'}.`,
+        `${estimated === null ? 'its price is not known yet' : `it needs about ${Number(price.toFixed(2))}`}. It resumes ${period === 'month' ? 'next month' : 'tomorrow (UTC)'}; to resume now, raise ${setting ?? 'the budget'}.`,
       {
         follows: estimated === null ? unknownFollows(limit, turns) : followingOf({ price, limit, left, parts, turnsInMs: turns }),
       },
@@ -111,15 +112,15 @@ const leftWaitMs = 600_000
 const billAwaited = (unitKey: string, { leftAlone }: SpentNow): EtlError =>
   new EtlError(
     'REPORT_PENDING',
-    `${unitKey}: the price of another purchase is not known before its bill, and a budget bounds both.` +
-      (leftAlone === null ? '' : ` No run waits for that one: \`millrace run ${leftAlone}\` fetches it. Then run this again.`),
+    `${unitKey}: another purchase under the same budget has no price until its bill comes.` +
+      (leftAlone === null ? '' : ` No run waits for that bill: \`millrace run ${leftAlone}\` fetches it. Then run this again.`),
     { follows: { next: 'retry', inMs: leftAlone === null ? billWaitMs : leftWaitMs, isFinal: leftAlone !== null } },
   )
 
 const billLost = (unitKey: string, { dayLeftMs }: SpentNow): EtlError =>
   new EtlError(
     'QUOTA_EXHAUSTED',
-    `${unitKey}: the process that bought at an unknown price was killed, the service's answer to it was lost, or the report expired, before the bill was seen. ` +
+    `${unitKey}: the bill of an earlier purchase of unknown price was lost (process killed, response lost, or report expired). ` +
       `No more is bought at unknown prices under the same budget today (UTC). If you know the price, set it (${docPage('credits.md')}, Prices) and run again.`,
     { follows: { next: 'retry', inMs: dayLeftMs, isFinal: true } },
   )
@@ -267,7 +268,7 @@ const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price: number
         and (n.error_code is distinct from 'QUOTA_EXHAUSTED' or coalesce(n.not_before <= clock_timestamp(), true))
     where j.job_id = ${jobId}::bigint and ${isOldestFirst('w')} = w.is_turned`
   if ((credits ?? 0) <= left) return
-  throw new EtlError('REPORT_PENDING', `${box.key}: other months come first, and the budget may not hold both.`, {
+  throw new EtlError('REPORT_PENDING', `${box.key}: other months of this run come first, and the budget may not cover both.`, {
     follows: { next: 'retry', inMs: giveWayMs, isFinal: false },
   })
 }

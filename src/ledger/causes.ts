@@ -76,7 +76,7 @@ const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
     message:
       `${pipeline}: ${counted(Number(units), 'unit')} (${reports === 0 ? '' : `${counted(Number(reports), 'report')}, `}${unpriced === true ? 'price not known' : `about ${counted(Number(credits), 'credit')}`}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `; the nightly limit was ${allowed}`}. ` +
       `\`millrace plan ${pipeline}\` shows them, \`millrace approve ${pipeline}\` allows them.`,
-    changed: 'They are beyond what nights cost of late. The usual part of the night runs.',
+    changed: 'They exceed what recent nights cost. The usual part of the night runs.',
     nextStep: `\`millrace approve ${pipeline}\` allows them and the next run buys them; until then nothing is spent on them.`,
     details: { approval_id: Number(approval_id), units: Number(units), reports, credits: Number(credits) },
   }))
@@ -139,7 +139,7 @@ const wordsOf = (row: CauseRow): Words => {
     message: `The answers for ${pipeline} have other fields than its definition says: ${example ?? ''}`,
     changed: 'The fields of the definition are loaded as before; the others are left out.',
     nextStep:
-      'Add the fields to the definition, or leave them out for good; then `millrace replay` fills them from what has landed.',
+      'Add the fields to the definition, or leave them out; then `millrace replay` fills the added fields from the landed answers.',
   }
 }
 
@@ -180,7 +180,7 @@ const listCauses = async (db: Db): Promise<Cause[]> => {
     nextStep:
       list_id === null
         ? 'Correct the query, or give the reader what it needs; the next run reads it again.'
-        : `Where that is right, \`millrace approve ${pipeline}\` obeys it; else correct what its query reads.`,
+        : `If the list is right, \`millrace approve ${pipeline}\` accepts it; else correct what its query reads.`,
     details: { dimension, list_id },
   }))
 }

@@ -82,7 +82,7 @@ export const settleLeftBehind = async (db: Db, receivers: readonly ReceiverTrait
   const repeatable = receivers.filter((one) => one.repeatable).map(({ name }) => name)
   await query(db)`update etl.deliveries set sending_at = null,
       outcome = case when target = any(${repeatable}::text[]) then null else 'uncertain' end,
-      last_error = 'The sender ended before the answer came; it may have arrived.'
+      last_error = 'The process ended before the receiver answered; the message may have arrived.'
     where sending_at is not null and outcome is null`
 }
 

@@ -21,7 +21,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
     const job = await lockPurchase(trx, jobId)
     if (job.answer_id !== null) throw refused(jobId, 'has its answer already')
     if (!mayTakeId(job)) throw refused(jobId, `has report ${job.report_id} already`)
-    if (isWorkedOn(job)) throw refused(jobId, 'is still worked on; run its pipeline once, then try again')
+    if (isWorkedOn(job)) throw refused(jobId, 'is still in progress; run its pipeline once, then try again')
     await freeId(trx, jobId, job.account, reportId)
     await setJob(trx, jobId, {
       ...openAgain,
@@ -100,7 +100,7 @@ export const giveUpReport = (
 const refuseAwaited = (jobId: number, job: Purchase, sure: boolean): void => {
   const { answer_id, report_id, report_state, is_held, is_due } = job
   if (answer_id !== null || !reportTransitions['given up'].from.some((state) => state === report_state))
-    throw refused(jobId, `awaits nothing: its report is ${report_state}`)
+    throw refused(jobId, `has nothing to give up: its report is ${report_state}`)
   if (report_state === 'intent' && is_held)
     throw refused(jobId, 'has a submission in flight, which may be bought this moment; try again in a minute')
   if ((report_state === 'submitted' || report_state === 'ready') && !is_due && !sure)

@@ -90,8 +90,8 @@ const keepId = async (db: Db, claim: ClaimedJob, { reportId, statusWord }: Given
   if (found?.report_id === reportId) return
   throw new EtlError(
     'INTERNAL',
-    `${claim.box.key}: report ${found?.report_id ?? '(id not known)'} is ${found?.report_state ?? 'not on record'}; report ${reportId} cannot be put on ` +
-      'record in its place. Keep this id and report this defect.',
+    `${claim.box.key}: report ${found?.report_id ?? '(id not known)'} is ${found?.report_state ?? 'not recorded'}; report ${reportId} cannot be ` +
+      'recorded in its place. Keep this id and report this defect.',
   )
 }
 
@@ -111,17 +111,20 @@ const adoptKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Pr
     if (other === null) return null
     // A request that is not recorded (restored ledger) contradicts nothing.
     if (own.request_hash !== null && other.request_hash !== null && own.request_hash !== other.request_hash)
-      return { message: `the service gave report ${reportId}, which job ${other.job_id} has for another request`, waitMs: null }
+      return {
+        message: `the service returned report ${reportId}, which job ${other.job_id} has for another request`,
+        waitMs: null,
+      }
     await letGo?.()
     if (other.answer_id !== null) {
       await takeAnswer(trx, claim, other.answer_id)
       const isLoaded = (await noteStanding(trx, claim, other.answer_id)) >= claim.cells
-      const what = isLoaded ? 'that is loaded already, or a newer one is' : 'its answer is loaded as it was downloaded then'
-      return goesOn(`the service gave report ${reportId} of job ${other.job_id} again; ${what}`, 0)
+      const what = isLoaded ? 'it, or a newer one, is loaded already' : 'its answer is loaded as it was downloaded then'
+      return goesOn(`the service returned report ${reportId} of job ${other.job_id} again; ${what}`, 0)
     }
     if (other.state === 'open') {
       await setJob(trx, claim.jobId, { ...nothingAsked, updated_at: databaseNow })
-      return goesOn(`the service gave report ${reportId} again, which job ${other.job_id} waits for`, otherWaitsMs)
+      return goesOn(`the service returned report ${reportId} again, which job ${other.job_id} waits for`, otherWaitsMs)
     }
     await moveReport(trx, claim, other, reportId)
     return null
@@ -171,7 +174,7 @@ const noteStanding = (trx: Db, claim: ClaimedJob, answerId: string): Promise<num
     select count(*)::float8 as units from standing`
 
 const moveReport = async (trx: Db, { jobId, pipelineId }: ClaimedJob, other: Other, reportId: string): Promise<void> => {
-  const message = `Report ${reportId} of job ${other.job_id} was given again by the service, for job ${jobId}, which has it from here on.`
+  const message = `The service answered job ${jobId} with report ${reportId} of job ${other.job_id}; job ${jobId} has the report now.`
   await handOver(trx, other.job_id, jobId, message)
   await setJob(trx, jobId, { ask_number: other.ask_number, asked_at: other.asked_at, updated_at: databaseNow })
   await note(trx, { kind: 'report taken up', pipelineId, jobId, message })

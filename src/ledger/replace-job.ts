@@ -47,7 +47,7 @@ export const replaceJob = async (
   }
   const forgotten = await trx.selectFrom('etl.units').select('unit_id').where('job_id', '=', former.job_id).execute()
   if (forgotten.length > 0) {
-    const message = `Job ${former.job_id} was cut into parts that leave out ${forgotten.length} of its units; please report this defect.`
+    const message = `Job ${former.job_id} was split into parts that leave out ${forgotten.length} of its units; please report this defect.`
     throw new EtlError('INTERNAL', message)
   }
   await moveWaiting(trx, former, every, made)

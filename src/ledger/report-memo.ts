@@ -182,7 +182,7 @@ const intend = async (
   if (before === undefined || before.state !== null)
     throw new EtlError(
       'INTERNAL',
-      `${claim.box.key}: report ${before?.reportId ?? '(id not known)'} is ${before?.state}; another must not be submitted by the same job.`,
+      `${claim.box.key}: report ${before?.reportId ?? '(id not known)'} is ${before?.state}; the same job must not submit another; please report this defect.`,
     )
   await assertMayBuy(trx, options.process, claim.box.key)
   const runId = await waitingRun(trx, claim, options.runId)

@@ -54,7 +54,7 @@ export const joinServing = (trx: Db, runId: number): Promise<number> =>
  */
 export const leaveUnserved = (db: Db, runId: number): Promise<number> => {
   const message = sql`coalesce('It waits for the answer that ' || p.pipeline || ' version ' || p.version || ' has requested. That request is ' || y.state
-    || coalesce(': ' || y.error_message, '.'), 'The request whose answer it waited for was taken back.') || ' The next run looks again.'`
+    || coalesce(': ' || y.error_message, '.'), 'The request whose answer it waited for was withdrawn.') || ' The next run checks again.'`
   const beside = sql`left join etl.jobs y on y.job_id = j.served_by left join etl.pipelines p on p.pipeline_id = y.pipeline_id
     where ${isUnserved} and not (coalesce(${mayYetServe}, false) and ${isWaitedFor(sql`y.job_id`)})`
   return leaveJobs(db, runId, sql`'REPORT_PENDING', ${message}`, beside)

@@ -184,8 +184,8 @@ export const runWaits = (db: Db, runId: number, { processId }: OwnProcess): Prom
  * how many.
  */
 export const leaveUntakeable = (db: Db, runId: number, claimable: Claimable): Promise<number> => {
-  const message = sql`'It waits for the definition of ' || p.pipeline || ' version ' || p.version
-    || ' as it was when this was asked for. Put it back under pipelines/ and run again, or leave it.'`
+  const message = sql`'No definition here matches ' || p.pipeline || ' version ' || p.version
+    || ' with the parameters of this request. Put that definition back under pipelines/ and run again; without it the job stays.'`
   const beside = sql`join etl.pipelines p on p.pipeline_id = j.pipeline_id where not ${mayTake(claimable)}`
   return leaveJobs(db, runId, sql`'NO_DEFINITION', ${message}`, beside)
 }

@@ -227,6 +227,6 @@ export const keepOrigin = async (db: Db, { api, account, address, keySha256 }: O
 export const forgetOrigins = (db: Db): Promise<void> =>
   db.transaction().execute(async (trx) => {
     await trx.deleteFrom('etl.origins').execute()
-    const message = 'Declared that the service has moved: the next command writes down where it is.'
+    const message = 'Declared that the service has moved: the next command records its address.'
     await note(trx, { kind: 'moved service', message })
   })

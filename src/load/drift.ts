@@ -65,8 +65,8 @@ const missingIndexes = ({ indexes }: Definition, live: readonly LiveIndex[]): st
     if (found.some((one) => one.is_whole)) return []
     const shown = `(${wanted.columns.join(', ')})${wanted.include.length === 0 ? '' : ` include (${wanted.include.join(', ')})`}`
     return found.length > 0
-      ? [`has the index ${shown} not in every month; drop it and make it again for the whole table.`]
-      : [`has no index ${shown}, which the definition asks for; add it in a migration, or take it out of the definition.`]
+      ? [`lacks the index ${shown} in some months; drop it and create it again for the whole table.`]
+      : [`has no index ${shown}, which the definition asks for; add it in a migration, or remove it from the definition.`]
   })
 
 /** Whether an existing index serves the queries of a wanted one. */

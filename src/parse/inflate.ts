@@ -31,7 +31,7 @@ export async function* inflated(
     else
       throw new EtlError(
         'BAD_RESPONSE',
-        `The body is packed with gzip more than ${mostLayers} times over. Nothing was loaded; tell the service.`,
+        `The body is compressed with gzip more than ${mostLayers} times. Nothing was loaded; tell the service.`,
       )
   } finally {
     await iterator.return?.()

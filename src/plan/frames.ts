@@ -123,7 +123,7 @@ const listedValues = (
   if (found !== undefined && isUnread(found)) return values
   const list = found?.values
   if (list === undefined) {
-    throw new EtlError('USAGE', `--only ${name}=...: ${definition.pipeline} does not run for each '${name}'${near(name, names)}`)
+    throw new EtlError('USAGE', `--only ${name}=...: ${definition.pipeline} has no dimension '${name}'${near(name, names)}`)
   }
   if (values.length === 0) throw new EtlError('USAGE', `--only ${name}= names no value; write --only ${name}=${list[0]}.`)
   return [

@@ -110,8 +110,8 @@ const openPlan = async (runtime: PlanRuntime, runId: number, definition: Definit
 /** Two folders that plan one pipeline with different lists dissolve each other's units, night after night. */
 const tellListsBack = ({ progress }: PlanRuntime, { pipeline, version, file }: Definition): void => {
   const message =
-    `${pipeline} v${version}: the lists are again as they were before they last changed. If you did not change them back, another machine or folder ` +
-    `runs this pipeline with other lists, and each takes back what waits for the other's values: give all the same ${file} and lists.`
+    `${pipeline} v${version}: the lists are back to what they were before their last change. If you did not change them back, another machine or folder ` +
+    `runs this pipeline with other lists, and each dissolves what the other has planned: use the same ${file} and lists on all of them.`
   progress.emit({ event: 'notice', code: 'LISTS_CHANGED_BACK', message })
 }
 

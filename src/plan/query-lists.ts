@@ -70,7 +70,7 @@ export const withReadFiles = ({ progress }: Pick<ListRuntime, 'progress'>, defin
   definitions.filter((definition) => {
     const wrong = unreadList(definition)
     if (wrong === null) return true
-    const message = `${definition.pipeline} asks for nothing, since a list of it cannot be taken in: ${wrong}`
+    const message = `${definition.pipeline} is skipped, since one of its lists cannot be read: ${wrong}`
     progress.emit({ event: 'notice', code: 'LIST', message })
     return false
   })
@@ -158,7 +158,7 @@ const compareLists = (
     values.length === 0
       ? 'its query gives no value'
       : `its query gives ${values.length} values, and ${gone} of ${former.length} are gone`
-  const why = `${found}. ${stays} \`millrace approve ${definition.pipeline}\` obeys the new one.`
+  const why = `${found}. ${stays} \`millrace approve ${definition.pipeline}\` accepts the new one.`
   return { ...keepFormer, outcome: 'held', isHeldAlready, came, gone, message: why }
 }
 
@@ -191,7 +191,7 @@ export const withCurrentLists = async (
   const now = await readAgain(definition, sources).catch((error: unknown) => {
     const former = { ...definition, dimensions: lastRead.get(definition) ?? definition.dimensions }
     if (unreadList(former) === null)
-      log.warn({ pipeline, error: messageOf(error) }, 'the definition cannot be read; the run goes by the former lists')
+      log.warn({ pipeline, error: messageOf(error) }, 'the definition cannot be read; the run uses the former lists')
     return former
   })
   if (now === null)

@@ -123,7 +123,7 @@ const withinBudget = async <T>(
   const payer = purseOf(runtime, context)
   if (payer !== null) {
     const estimated = times(lookPrice(await priceKnown(kysely, subject)), questions)?.high ?? null
-    const unitKey = `${definition.pipeline}, to see whether ${showWindow(window)} was restated${kept > 0 ? ' (with what newer months need)' : ''}`
+    const unitKey = `${definition.pipeline}, to check whether ${showWindow(window)} was restated${kept > 0 ? ' (credits for newer months included)' : ''}`
     await reserveQuestions(kysely, frame, { ...payer, estimated, isBlind: estimated === null, unitKey }, kept)
   }
   const requests: RequestRecord[] = []
@@ -179,10 +179,7 @@ const probed = async (
     return { verdict: 'changed', release: now === null ? null : maskedFingerprint(now).lastUpdated }
   } catch (error) {
     signal.throwIfAborted()
-    look.log.warn(
-      { pipeline: definition.pipeline, window: window.from, error: messageOf(error) },
-      'a unit could not be asked about',
-    )
+    look.log.warn({ pipeline: definition.pipeline, window: window.from, error: messageOf(error) }, 'a unit could not be checked')
     return { verdict: 'failed' }
   }
 }

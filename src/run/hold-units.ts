@@ -129,19 +129,19 @@ const reasonOf = (
   switch (code) {
     case 'SCHEMA':
       return (
-        `none of the records has ${rule?.vanished.join(', ')}, which the definition asks for. The loaded rows stay. If the service calls it otherwise, add that name to ` +
-        `\`from\`, behind the one it is asked for by, and run \`millrace replay\`; if it is gone for good, write \`may_vanish: true\` into the column, or ${release} loads this answer.`
+        `none of the records has ${rule?.vanished.join(', ')}, which the definition asks for. The loaded rows stay. If the service renamed the field, add the new name to ` +
+        `\`from\`, after the one that is requested, and run \`millrace replay\`; if the service dropped it, write \`may_vanish: true\` into the column, or ${release} loads this answer.`
       )
     case 'TEST_FAILED':
       return `${because} If the new answer is right, ${release} loads it.`
     case 'CAPPED':
       return (
-        `${rows} rows came, as many as were asked for (${rule?.mostRows} each), so there may be more. What is loaded stays. Raise params.limit of ${pipeline} ` +
-        `and run \`millrace backfill … --force\`, which costs more; or ${release} loads these.`
+        `${rows} rows came, exactly the requested limit (${rule?.mostRows} each), so rows may be missing. The loaded rows stay. Raise params.limit of ${pipeline} ` +
+        `and run \`millrace backfill … --force\`, which costs more; or ${release} loads this answer.`
       )
     case 'SHRUNK':
       if (previous === 0 && isElsewhere)
-        return `the answer has rows of it for other periods alone. If the service has none for this one, ${release} says so.`
+        return `the answer has rows of this unit for other periods only. If the service has none for this period, ${release} confirms it.`
       return (
         `the new answer has ${rows} rows, ${previous} are loaded (limits.shrink ${(rule?.shrink ?? 0) * 100}%). ` +
         `The loaded rows stay; if the new answer is right, ${release} loads it.`
@@ -150,8 +150,8 @@ const reasonOf = (
       const stray = refused === 0 ? (rule?.strayOf(place) ?? null) : null
       if (stray !== null)
         return (
-          `no row came for it, and a record that was rejected may be its own (part ${stray.part}, line ${stray.line}: ${stray.reason}). ` +
-          `If the service has none for it, ${release} says so; \`millrace backfill … --force\` asks for it again, which costs.`
+          `the answer has no row of this unit, and a rejected record may belong to it (part ${stray.part}, line ${stray.line}: ${stray.reason}). ` +
+          `If the service has none for it, ${release} confirms it; \`millrace backfill … --force\` buys it again.`
         )
       return (
         `every record of the new answer was rejected. The loaded rows stay; see \`millrace quarantine list ${pipeline}\`, ` +

@@ -196,11 +196,13 @@ export const openIdentity = async (place: Place, usesLanding: boolean, walks: re
 export const adoptedWords = ({ purchases, answers, left, damaged }: AdoptedCounts): string | null => {
   const words = [...damaged]
   if (left > 0)
-    words.unshift(`${left} of other dimensions or windows than their pipelines have here ${left === 1 ? 'was' : 'were'} left.`)
+    words.unshift(
+      `${counted(left, 'receipt')} ${left === 1 ? 'was' : 'were'} not adopted: ${left === 1 ? 'its pipeline has' : 'their pipelines have'} other dimensions or windows here.`,
+    )
   const taken = thoseOf({ purchase: purchases, answer: answers })
   if (taken !== '')
     words.unshift(
-      `${taken} that this ledger did not know ${purchases + answers === 1 ? 'was' : 'were'} taken up; nothing of it is bought again.`,
+      `${taken} missing in this ledger ${purchases + answers === 1 ? 'was' : 'were'} restored; nothing of it is bought again.`,
     )
   return words.length === 0 ? null : words.join(' ')
 }

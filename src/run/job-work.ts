@@ -85,7 +85,7 @@ const withLoaded = async ({ database }: Runtime, claim: ClaimedJob): Promise<Cla
 export const withoutDefinition = ({ box }: ClaimedJob): EtlError =>
   new EtlError(
     'NO_DEFINITION',
-    `${box.key}: its answer is landed and waits for the definition of ${box.pipeline} version ${box.version} as it was when this was asked for. Put it back under pipelines/ and run again, or leave it.`,
+    `${box.key}: its answer is landed, but no definition here matches ${box.pipeline} version ${box.version} with the parameters of this request. Put that definition back under pipelines/ and run again; without it the answer stays.`,
   )
 
 /** An answer of up to so many bytes is compared in a table, and loaded by statements, that the session keeps. */

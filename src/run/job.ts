@@ -127,10 +127,10 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       const again = asEtlError(error)
       const changed = again.code === 'UNSTABLE' || again.code === 'INCOMPLETE'
       if (!changed || claim.kind !== 'walk') throw error
-      if (isSameFault(again, before)) throw unusable(again, 'It came so twice')
+      if (isSameFault(again, before)) throw unusable(again, 'The same came twice')
       if (walk >= definition.limits.walks) {
         const runs = await outlast(runtime, work.signal, () => readInVain(runtime.database.kysely, claim))
-        throw runs >= mostRunsInVain ? unusable(again, `It did not hold still in ${mostRunsInVain} runs`) : error
+        throw runs >= mostRunsInVain ? unusable(again, `Its pages changed in each of ${mostRunsInVain} runs`) : error
       }
       before = faultOf(again)
       await context.begun.restart()
@@ -149,7 +149,7 @@ const stillShort = ({ claim, signal }: JobWork, error: unknown): unknown => {
   if (signal.aborted || code === 'FENCED') return error
   return new EtlError(
     'INCOMPLETE',
-    `${claim.box.key}: the report came short and is held; it could not be downloaded again (${message}) The next run tries again, free of charge; ` +
+    `${claim.box.key}: the report is incomplete and held; downloading it again failed (${message}) The next run tries again, free of charge; ` +
       '`millrace release UNIT` (`millrace status` names it) loads it as it is.',
     { cause: error, follows: { next: 'keep the answer' } },
   )
@@ -260,6 +260,6 @@ const warnOfDrift = (work: JobWork, parsed: ParseReport, { drift, unitsLoaded }:
     runtime.progress.emit({
       event: 'notice',
       code: 'DRIFT',
-      message: `${claim.box.key}: ${words.join('; ')}. Correct the definition, then run \`millrace replay\`. This is said once a run; its other units may have it, too.`,
+      message: `${claim.box.key}: ${words.join('; ')}. Correct the definition, then run \`millrace replay\`. Reported once per run; other units may be affected, too.`,
     })
 }

@@ -75,7 +75,7 @@ const judgeSums = async ({ claim, runtime }: JobWork, { answerId, completeness: 
   if ((await judgedBefore(runtime.database.kysely, answerId, claim.pipelineId)).isLoaded) return
   throw new EtlError(
     'INCOMPLETE',
-    `${claim.box.key}: ${otherSums} It came so twice and is held. The next run downloads it again, free of charge. Ask the service which is right; ` +
+    `${claim.box.key}: ${otherSums} The same came twice, so the report is held. The next run downloads it again, free of charge. Ask the service which is right; ` +
       '`millrace release UNIT` (`millrace status` names it) loads it as it is.',
     { follows: { next: 'keep the answer' } },
   )

@@ -185,6 +185,6 @@ async function* counted({ runtime }: JobWork, chunks: AsyncIterable<RowsChunk>):
 const keptBack = (target: string, rows: number, written: number): EtlError =>
   new EtlError(
     'TABLE_DRIFT',
-    `${target}: ${rows} rows were sent and ${written} written, so a trigger or rule of the table keeps some back. Nothing was loaded; take it away, or write ` +
-      'what it is for into a view.',
+    `${target}: ${rows} rows were sent and ${written} written, so a trigger or rule of the table dropped some. Nothing was loaded; remove it, ` +
+      'or do its work in a view.',
   )

@@ -86,8 +86,10 @@ const refuse = ({ file, pipeline }: Definition, { refused }: TableChanges, { fol
     ? '\nIts table comes with Millrace: give the pipeline another name, or a new version.'
     : unapplied.length === 0
       ? ''
-      : `\nMigration ${unapplied.join(', ')} is not applied here yet: delete its file and run \`millrace new migration ${pipeline}\` to write it anew.`
-  throw usageError(`${file}: no migration was written, its table cannot become what it says.\n${refused.join('\n')}${remedy}`)
+      : `\nMigration ${unapplied.join(', ')} is not applied here yet: delete its file and run \`millrace new migration ${pipeline}\` to write it again.`
+  throw usageError(
+    `${file}: no migration was written: none can change the table to match the definition.\n${refused.join('\n')}${remedy}`,
+  )
 }
 
 /** The name of a migration is for people; its number decides the order. */

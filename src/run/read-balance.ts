@@ -61,8 +61,8 @@ const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSi
   forgetLonePages(database)
   const message =
     difference > 0
-      ? `${of.api}, account ${of.account}: the service charged ${difference} credits that are of no request on record: a price was not known or is another one now, others use the key, or a process was killed at its work.`
-      : `${of.api}, account ${of.account}: the service charged ${-difference} credits less than its prices say; requests that broke off may have been free.`
+      ? `${of.api}, account ${of.account}: the service charged ${difference} credits that no recorded request explains: a price was unknown or has changed, others use the key, or a process was killed.`
+      : `${of.api}, account ${of.account}: the service charged ${-difference} credits less than its prices say; interrupted requests may have been free.`
   progress.emit({
     event: 'notice',
     code: 'CREDITS_DIFFER',
@@ -70,7 +70,7 @@ const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSi
   })
 }
 
-const unknownNow = ` What a page costs, told by the balance alone, is unknown from here on; how to set a price: ${docPage('credits.md')}.`
+const unknownNow = ` The price of a page, known from the balance only, is unknown from now on; how to set a price: ${docPage('credits.md')}.`
 
 type Learning = ReturnType<typeof newLearning>
 

@@ -140,7 +140,7 @@ const runAnswers = async (runtime: Runtime, { pages, counts, ...request }: Repla
 }
 
 const missingWords = ({ landing }: Runtime, missing: number): string =>
-  `Left out: ${counted(missing, 'answer')} no longer in ${landing.place}; \`millrace backfill … --force\` asks the service again.`
+  `Skipped: ${counted(missing, 'answer')} ${missing === 1 ? 'that is' : 'that are'} no longer in ${landing.place}; \`millrace backfill … --force\` asks the service again.`
 
 const atOnce = 32
 

@@ -175,7 +175,7 @@ const endEarly = async (
 /** Tells people of units that the run let go: its summary counts them as planned, and as nothing else. */
 const noticeTakenBack = async ({ database: { kysely }, progress }: Runtime, runId: number): Promise<void> => {
   const units = await unitsOf(kysely, runId, 'let go')
-  const message = `${counted(units, 'unit')} of this run were let go and not bought by it: a person took them back (\`millrace approve --withdraw\`), or another run has them.`
+  const message = `${counted(units, 'unit')} of this run ${units === 1 ? 'was' : 'were'} not bought: a person withdrew them (\`millrace approve --withdraw\`), or another run has them.`
   if (units > 0) progress.emit({ event: 'notice', code: 'WITHDRAWN', message })
 }
 

@@ -231,7 +231,7 @@ const splitJob = async (trx: Db, claim: ClaimedJob, error: EtlError): Promise<Se
     return { kind: 'split' }
   }
   if (code === 'NOT_PUBLISHED') return write(trx, claim, { kind: 'again', notBeforeMs: unpublishedWaitMs }, error)
-  const message = `${redact(error.message)} ${refused} reports in a row were refused in these words, so this one is not cut further.`
+  const message = `${redact(error.message)} ${refused} reports in a row were refused with this message, so this one is not split further.`
   await failJob(trx, claim, { code, message })
   return { kind: 'fail' }
 }

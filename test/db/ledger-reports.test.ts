@@ -333,7 +333,7 @@ describe('an id that the service gave before', () => {
     )
     await memo.intend(intent)
     expect(await memo.submitted(id(), 'pending')).toMatchObject({
-      message: expect.stringContaining('loaded already, or a newer'),
+      message: expect.stringContaining('or a newer one, is loaded already'),
     })
     const stood = k().selectFrom('etl.answers').select('stood_at').where('answer_id', '=', String(loaded))
     expect((await stood.executeTakeFirstOrThrow()).stood_at).not.toBeNull()
@@ -872,7 +872,7 @@ describe('a budget', () => {
     await its.uncertain('reset')
     await expect(buy(budget, null)).rejects.toMatchObject({
       ...exhausted,
-      message: expect.stringContaining('before the bill was seen'),
+      message: expect.stringContaining('of unknown price was lost'),
     })
     // Before the service is asked for the price nothing is known of it.
     await expect(memoOf(await claimed(pipeline), { budget }).affordable()).resolves.toBeUndefined()

@@ -139,7 +139,7 @@ describe('a packed answer', () => {
     expect(told).toHaveLength(4)
     for (const { unit_id, error_message } of told)
       expect(error_message).toMatch(
-        new RegExp(`the answer has rows of it for other periods alone\\..*\`millrace release ${unit_id}\` says so`),
+        new RegExp(`the answer has rows of this unit for other periods only\\..*\`millrace release ${unit_id}\` confirms it`),
       )
     const only = boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' })
     const release = await again(work, await answerOf(work), only, { released: true })

@@ -150,7 +150,7 @@ test('a database that is away or wrong says so before anything leaves: a submiss
   await db.database.pool.query('alter table etl.pace rename to elsewhere')
   await expect(row().reserve(1)).rejects.toMatchObject({
     code: 'DATABASE',
-    message: expect.stringMatching(/^The warehouse cannot tell the rate: .*pace/),
+    message: expect.stringMatching(/^The warehouse cannot read the shared request rate: .*pace/),
   })
 })
 

@@ -96,7 +96,7 @@ describe('an index of a dataset of one’s own', () => {
         column: null,
         level: 'warning',
         message:
-          'data.lookups_v1 has no index (keyword) include (clicks, position), which the definition asks for; add it in a migration, or take it out of the definition.',
+          'data.lookups_v1 has no index (keyword) include (clicks, position), which the definition asks for; add it in a migration, or remove it from the definition.',
       },
     ])
     await load(lookups, unitFor(lookups, '2026-03', 'a.com'), 3, true)
@@ -112,7 +112,7 @@ describe('an index of a dataset of one’s own', () => {
     const [difference] = await compareTables(db.database.kysely, [
       { ...lookups, indexes: [{ columns: ['country'], include: [] }] },
     ])
-    expect(difference?.message).toContain('has the index (country) not in every month')
+    expect(difference?.message).toContain('lacks the index (country) in some months')
   })
 
   test('that lacks what should be carried along is not the one asked for', async () => {

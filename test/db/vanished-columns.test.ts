@@ -79,7 +79,7 @@ describe('a field that was asked for, or that the loads before had,', () => {
       )
     const held = await load(records(5, renamed))
     expect(held).toMatchObject({ unitsHeld: 1, inserted: 0, heldBecause: { code: 'SCHEMA' } })
-    expect(held.heldBecause?.message).toMatch(/has .*volume.*add that name to `from`, behind the one it is asked for by/)
+    expect(held.heldBecause?.message).toMatch(/has .*volume.*add the new name to `from`, after the one that is requested/)
   })
 
   test('and no record has is drift: the answer is held and names it, nothing turns 0, and a release loads it', async () => {

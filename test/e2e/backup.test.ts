@@ -50,7 +50,7 @@ const expectAdopted = async (restored: Millrace): Promise<void> => {
   expect((await restored('status')).events.at(-1)).toMatchObject({ warehouse_warning: expect.stringContaining('migrate --as') })
   const again = await restored('backfill', ...reports, ...range())
   expectDone(again)
-  expect(again.stdout).toContain('8 purchases that this ledger did not know were taken up')
+  expect(again.stdout).toContain('8 purchases missing in this ledger were restored')
   expect(summaryOf(again)).toMatchObject({ reports_submitted: 0, units: { failed: 0, held: 0, waiting: 0 } })
   expect(bought()).toBe(8)
   const quota: Readonly<Record<string, unknown>> = (await restored('quota')).events.at(-1) ?? {}

@@ -391,7 +391,7 @@ describe('what a person decides', () => {
     const without = await millrace('replay', ...months.slice(0, -1))
     expect(without.code).toBe(1)
     expect(without.stdout).toMatch(/^Run \d+ ended with 2 answers gone in .*: nothing was loaded\.$/m)
-    expect(without.stderr).toContain('Left out: 2 answers no longer in ')
+    expect(without.stderr).toContain('Skipped: 2 answers that are no longer in ')
   })
 
   test('of a landing whose manifest is damaged, or cannot be read, the units fail, and the others are replayed', async () => {

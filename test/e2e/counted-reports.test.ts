@@ -163,7 +163,7 @@ test.each(['replay', 'backfill'])(
     await open({ sparse: true })
     const setting = settingNamed(await backfill('2025-03'))
     sandbox.configure({ faults: [{ kind: 'any-status', on: 'status', status: 404 }] })
-    expect((await backfill('2025-03')).stderr).toContain('could not be downloaded again')
+    expect((await backfill('2025-03')).stderr).toContain('downloading it again failed')
     writeFileSync(definition(), `${readFileSync(definition(), 'utf8')}\n${setting}\n`)
     // As one that is killed amid that download leaves it.
     if (name === 'replay') await rows("update etl.jobs set state = 'open', report_state = 'ready' where report_id is not null")

@@ -106,7 +106,7 @@ describe.each(['a folder', 'a bucket'])('a backup that is restored elsewhere, wi
     expect(status.events.at(-1)).toMatchObject({ warehouse_warning: expect.stringContaining('copy') })
 
     const again = await millrace(restored, ['backfill', ...reports, ...range()])
-    expect(notices(again)).toContain('8 purchases that this ledger did not know were taken up')
+    expect(notices(again)).toContain('8 purchases missing in this ledger were restored')
     expect(notices(again).match(/It buys and deletes nothing until you decide/g)).toHaveLength(1)
     expect(again.code, again.stderr).toBe(0)
     expect(bought()).toBe(8)

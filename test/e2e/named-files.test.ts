@@ -137,7 +137,7 @@ test('a list that cannot be read stops its own pipeline alone; run, plan, status
     const night = await say(['run'])
     expect([night.code, night.stderr]).toEqual([
       1,
-      expect.stringContaining(`shopper_category_performance asks for nothing, since a list of it cannot be taken in`),
+      expect.stringContaining(`shopper_category_performance is skipped, since one of its lists cannot be read`),
     ])
     expect(night.stderr).toContain(broken)
     for (const pipeline of ['keywords', 'traffic_and_engagement']) expect(await rowsOf(pipeline), pipeline).toBeGreaterThan(0)

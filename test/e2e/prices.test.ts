@@ -526,7 +526,7 @@ test('killed again and again before any bill is seen, a walk buys one page of a 
   for (const _ of ['second', 'third']) {
     const again = await millrace(stalledWalk)
     expect(again.code, again.stderr).toBe(1)
-    expect(again.stderr + again.stdout).toContain('before the bill was seen')
+    expect(again.stderr + again.stdout).toContain('of unknown price was lost')
   }
   expect(charged()).toBe(100)
   // The day is over: one more may show the price, however often the unit was tried since.
@@ -545,7 +545,7 @@ test('a page whose bill was never seen closes its budget for the day, for other 
   for (const range of ['2026-08', '2026-07']) {
     const again = await millrace([...keywords(...month(range), '--only', 'country=us', '--yes')])
     expect(again.code, again.stderr).toBe(1)
-    expect(again.stderr + again.stdout).toContain('before the bill was seen')
+    expect(again.stderr + again.stdout).toContain('of unknown price was lost')
   }
   expect(charged()).toBe(100)
 })
@@ -769,7 +769,7 @@ test('the bill of an answer that is no page is booked with the unit that is held
   await start({ replies: [{ endpoint: 'keywords', status: 200, times: 1, body }] })
   const run = await millrace(keywords(...month('2026-08'), '--only', 'country=us;domain=a.com', '--yes'))
   expect(run.code, run.stderr).toBe(1)
-  expect(run.stderr).toMatch(/answered something else than keywords.*It cost 13 credits and is not asked for again by itself/)
+  expect(run.stderr).toMatch(/did not answer with keywords.*It cost 13 credits and is not requested again automatically/)
   expect(summaryOf(run)).toMatchObject({ units: { held: 1 }, quota_used: 13 })
   expect(await onRecord()).toEqual({ used: 13, unpriced: 0 })
   expect(await one(`select count(*)::int as bills from etl.prices`)).toEqual({ bills: 0 })

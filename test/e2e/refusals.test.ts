@@ -158,7 +158,7 @@ describe('what the keyword endpoint refuses', () => {
       meta(101, 'Dates out of range'),
       1,
       'NO_CAPABILITY',
-      /before what this key may ask/,
+      /older than what this key may request/,
     ],
     ['a server error', 500, 'application/json', '{"message":"oops"}', 1, 'SERVICE_ERROR', /oops.*next run tries again/],
   ])('%s', async (_what, status, type, body, exit, code, remedy) => {
@@ -235,7 +235,7 @@ describe('what the keyword endpoint refuses', () => {
     const body = JSON.stringify({ keywords: [record('a')], keywords_count: 1, meta: { request: { domain: 'other.com' } } })
     const strict = await start({ intercept: answering(path, 200, 'application/json', body) })
     const pages = () => strict.requests.filter((request) => request.path.includes(path)).length
-    expectRefusal(await keywords(), 1, 'UNUSABLE', /other\.com.*It may have been paid for and is not asked for again/)
+    expectRefusal(await keywords(), 1, 'UNUSABLE', /other\.com.*It may have been paid for and is not requested again/)
     expect((await keywords()).code).toBe(1)
     expect(pages()).toBe(1)
   })
@@ -252,7 +252,7 @@ test('what pages cost that no bill and no balance showed in time is told by the 
   const later = await keywords({}, '--only', 'domain=b.com;country=us')
   expect([later.code, later.stderr]).toEqual([
     0,
-    expect.stringContaining('the service charged 100 credits that are of no request on record'),
+    expect.stringContaining('the service charged 100 credits that no recorded request explains'),
   ])
 })
 

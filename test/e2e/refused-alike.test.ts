@@ -93,7 +93,7 @@ test('a refusal of everything is asked about a few times and named; the same com
     expect(submissions.length).toBeGreaterThanOrEqual(mostRefusals)
     expect(submissions.length).toBeLessThanOrEqual(mostSubmissions)
     expect((await failed())[0]).toMatch(
-      /"The request cannot be served\."[\s\S]* \d+ reports in a row were refused in these words, so this one is not cut further\.$/,
+      /"The request cannot be served\."[\s\S]* \d+ reports in a row were refused with this message, so this one is not split further\.$/,
     )
   }
   refuses = () => false

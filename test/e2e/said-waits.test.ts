@@ -56,7 +56,7 @@ describe('a command that waits', () => {
     sandbox.configure({ latencyMs: 60_000 })
     const running = begin(['backfill', 'keywords', ...oneMonth])
     try {
-      const words = /no whole answer to GET \/\S+ after \d+ s/
+      const words = /still waiting for the whole answer to GET \/\S+ after \d+ s/
       expect(await saidBy(running, words)).toMatch(words)
     } finally {
       await end(running)

@@ -69,7 +69,7 @@ test('a field that every answer has and the definition does not name is told onc
   expect(summaryOf(ran).units.loaded).toBeGreaterThan(3)
   expect(ran.stdout.split('\n').filter((line) => line.includes('"DRIFT"'))).toEqual([
     expect.stringMatching(
-      /words\/v1\/.*: the answer has zero_clicks_share, which the definition does not name .*said once a run/,
+      /words\/v1\/.*: the answer has zero_clicks_share, which the definition does not name .*Reported once per run/,
     ),
   ])
 })

@@ -125,7 +125,7 @@ describe('an outside server with only the endpoints of the interface', () => {
     expect(strict.requests.filter(({ search }) => search.includes('URL=a.com'))).toHaveLength(2)
     expect(
       await query(
-        `select error_code, error_message like '%something else than keywords%' as told from etl.jobs where state = 'held'`,
+        `select error_code, error_message like '%did not answer with keywords%' as told from etl.jobs where state = 'held'`,
       ),
     ).toEqual([{ error_code: 'UNUSABLE', told: true }])
   })

@@ -20,7 +20,7 @@ export const consequences = {
   'before history': {
     state: /^failed$/,
     code: /^NO_CAPABILITY$/,
-    says: /before what this key may ask/,
+    says: /older than what this key may request/,
     passes: false,
     asksAgain: true,
   },

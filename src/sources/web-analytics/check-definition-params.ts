@@ -82,9 +82,7 @@ const datesToCome = ({ families }: Capabilities): ServiceFinding[] => {
   return families
     .filter(({ to }) => to !== null && to > tomorrow)
     .map(({ name, to }) =>
-      warning(
-        `${endpoints.capabilities} says that ${name} has data until ${to}, a day to come: it is passed over; ask the service.`,
-      ),
+      warning(`${endpoints.capabilities} says that ${name} has data until ${to}, a future day: it is ignored; ask the service.`),
     )
 }
 
@@ -199,7 +197,7 @@ const wrongFilters = ({ pipeline, params }: Definition, offered: readonly string
         .filter((filter) => !offered.includes(filter))
         .map((filter) =>
           wrong(
-            `${pipeline}: the table ${String(params['vtable'])} has no filter '${filter}'; it filters by ${listed(offered) || 'nothing'}. Write params.filters and for_each so.`,
+            `${pipeline}: the table ${String(params['vtable'])} has no filter '${filter}'; it filters by ${listed(offered) || 'nothing'}. Correct params.filters and for_each.`,
           ),
         )
 

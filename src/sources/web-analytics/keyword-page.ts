@@ -243,7 +243,7 @@ const notAPage = async (
   const fault = `${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}`
   throw new EtlError(
     'UNUSABLE',
-    `${at.request.box.key}: ${at.endpoint} answered something else than keywords: ${fault}: "${excerpt(answer.bytes)}". ${costOf(bill)} and is not asked for again by itself. Check ${addressSetting}; if it is right, the service has changed. Then: \`millrace backfill … --force\`.`,
+    `${at.request.box.key}: ${at.endpoint} did not answer with keywords: ${fault}: "${excerpt(answer.bytes)}". ${costOf(bill)} and is not requested again automatically. Check ${addressSetting}; if it is right, the service has changed. Then: \`millrace backfill … --force\`.`,
     { fault },
   )
 }
@@ -280,7 +280,7 @@ const checkEcho = (
       )
     throw new EtlError(
       'UNUSABLE',
-      `${box.key}: ${endpoint} answered for ${name} '${found}', asked was '${wanted}'. Nothing was loaded. ${costOf(bill)} and is not asked for again by itself. Ask the service; then: \`millrace backfill … --force\`.`,
+      `${box.key}: ${endpoint} answered for ${name} '${found}', requested was '${wanted}'. Nothing was loaded. ${costOf(bill)} and is not requested again automatically. Ask the service; then: \`millrace backfill … --force\`.`,
       { fault: `answered for another ${name}` },
     )
   }

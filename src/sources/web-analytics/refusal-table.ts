@@ -190,17 +190,17 @@ export const consequences = {
   'dates?': notPublished,
   'before history': {
     code: 'NO_CAPABILITY',
-    next: 'It lies before what this key may ask; see `millrace capabilities`, then move window.from.',
+    next: 'It is older than what this key may request; see `millrace capabilities`, then move window.from.',
     parts: 'dates',
   },
   'span too long': {
     code: 'BAD_REQUEST',
-    next: 'The service takes fewer months in one request; they are asked for apart.',
+    next: 'The service takes fewer months in one request; they are requested separately.',
     parts: 'size',
   },
   'plan lacks': {
     code: 'NO_CAPABILITY',
-    next: "The account's plan does not have this. Ask the service to add it, or take it out of the definition; see `millrace capabilities` for what this key may ask.",
+    next: "The account's plan does not have this. Ask the service to add it, or remove it from the definition; see `millrace capabilities` for what this key may request.",
     parts: 'values',
   },
   'no such table': {

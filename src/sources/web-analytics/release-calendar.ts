@@ -98,7 +98,7 @@ export const releases: ReleaseApi = {
     const errors = failure.safeParse(jsonOf(answer, endpoints.webhook_test))
     return errors.success && errors.data.errors.length > 0
       ? errors.data.errors.map(String).join('; ')
-      : 'the service could not reach it'
+      : 'the service could not reach the address'
   },
   isStillMaking: (body) => {
     const word = statusIn(body)

@@ -43,7 +43,7 @@ test('a process that ends in the midst of a bar gives the cursor and the wrappin
 test('the log is JSON for machines, and words for a person at a terminal', () => {
   const parts = written()
   const entry =
-    '{"level":"warn","time":"2026-01-01T00:00:00.000Z","pipeline":"keywords","error":"no answer","msg":"a unit could not be asked about"}\n'
+    '{"level":"warn","time":"2026-01-01T00:00:00.000Z","pipeline":"keywords","error":"no answer","msg":"a unit could not be checked"}\n'
   const { isTTY } = process.stderr
   process.stderr.isTTY = true
   createOutput(true).log(entry)
@@ -51,6 +51,6 @@ test('the log is JSON for machines, and words for a person at a terminal', () =>
   process.stderr.isTTY = isTTY
   expect(parts[0]).toBe(entry)
   expect(parts[1]?.replaceAll(/\s+/g, ' ').trim()).toBe(
-    'warn: a unit could not be asked about (pipeline: keywords, error: no answer)',
+    'warn: a unit could not be checked (pipeline: keywords, error: no answer)',
   )
 })

@@ -27,7 +27,7 @@ test('three answers that cannot be read for the same fault stop the others, who 
   await ask()
   await ask()
   await ask()
-  expect(await ask()).toMatch(/^a\.com: not asked for, nothing was paid.*after 1970-01-01 00:26 UTC.*backfill … --force/)
+  expect(await ask()).toMatch(/^a\.com: not requested, nothing was paid.*after 1970-01-01 00:26 UTC.*backfill … --force/)
   expect(service.asked).toBe(3)
 })
 
@@ -72,7 +72,7 @@ test('a run that a person forces asks for one at once, and for the others when i
   await Promise.all([ask(7), ask(7), ask(7)])
   expect(service.asked, 'the first alone').toBe(4)
   service.isMended = true
-  expect(await ask(7), 'the same run had its try').toMatch(/not asked for/)
+  expect(await ask(7), 'the same run had its try').toMatch(/not requested/)
   expect(await Promise.all([ask(8), ask(8), ask(8)])).toEqual(['a page', 'a page', 'a page'])
   expect(await ask(), 'and so for everybody').toBe('a page')
 })

@@ -710,7 +710,7 @@ describe('a submission whose answer was lost', () => {
   })
 
   test('that the service answers with the id of another request is uncertain: nobody knows what became of it', async () => {
-    const { error, memo } = await errorOf({ given: { message: 'the service gave report r, which job 7 has', waitMs: null } })
+    const { error, memo } = await errorOf({ given: { message: 'the service returned report r, which job 7 has', waitMs: null } })
     expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', message: expect.stringContaining('which job 7 has') })
     expect(memo.steps.some((step) => step.startsWith('uncertain'))).toBe(true)
   })

@@ -25,7 +25,7 @@ test('what cannot be read is asked for again until it comes', async () => {
 
 test.each([[[empty, empty]], [[empty, cut, empty]]])('what is wrong as it was before is unusable', async (errors) => {
   const { ask, asked } = answers(...errors)
-  expect(await failureOf(untilSameFault(ask))).toMatch(/^UNUSABLE: It is empty\. It came so twice and is not paid for again/)
+  expect(await failureOf(untilSameFault(ask))).toMatch(/^UNUSABLE: It is empty\. The same came twice, so it is not bought again/)
   expect(asked()).toBe(errors.length)
 })
 

@@ -124,7 +124,7 @@ describe('--only', () => {
       new Map([['domain', ['b.con']]]),
       "--only domain=b.con: 'b.con' is not in the list of visits (pipelines/visits.yaml); the nearest is 'b.com'.",
     ],
-    [new Map([['domian', ['b.com']]]), "--only domian=...: visits does not run for each 'domian'; the nearest is 'domain'."],
+    [new Map([['domian', ['b.com']]]), "--only domian=...: visits has no dimension 'domian'; the nearest is 'domain'."],
     [new Map([['domain', []]]), '--only domain= names no value; write --only domain=a.com.'],
   ])('that is not in the lists is refused with the nearest that is', (only, message) => {
     expect(() => checkOnly(lists, only)).toThrow(expect.objectContaining({ code: 'USAGE', message }))
