@@ -31,7 +31,7 @@ export const approveCommand: Handler = (invocation) =>
     invocation.output.summary('approve', { approved: approved.length, ...totals(approved), lists: lists.length })
     for (const { pipeline, dimension, values, gone } of lists)
       invocation.output.line(
-        `${pipeline}: the list of ${dimension} with ${counted(values, 'value')} (${formatNumber(gone)} gone): approved, as long as its query gives these.`,
+        `${pipeline}: the list of ${dimension} with ${counted(values, 'value')} (${formatNumber(gone)} gone): approved while its query gives these values.`,
       )
     if (approved.length + lists.length === 0) invocation.output.line(nothing(args))
     for (const { pipeline, units, reports, credits } of approved)
@@ -85,8 +85,8 @@ const takeBack = async ({ args, output }: Invocation, database: Database): Promi
   for (const one of bought) output.event({ event: 'still_bought', ...one })
   output.summary('approve', { withdrawn: dissolved })
   if (dissolved > 0)
-    output.line(`${counted(dissolved, 'purchase')} not made. What is beyond the usual is held again by the next run.`)
-  else if (bought.length === 0) output.line('Nothing that was approved is left to be bought.')
+    output.line(`${counted(dissolved, 'purchase')} withdrawn. The next run holds what is beyond the usual again.`)
+  else if (bought.length === 0) output.line('No approved purchase is left to withdraw.')
   for (const { pipeline, run_id, units } of bought)
     output.line(
       run_id === null

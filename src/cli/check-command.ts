@@ -225,7 +225,7 @@ const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], no
         () => apis.connection(of),
         () => apis.allowance(of),
       )
-      notes.proved('configuration', `${of.source}, account ${of.account}: its settings are there and well formed.`)
+      notes.proved('configuration', `${of.source}, account ${of.account}: its settings are present and valid.`)
       return true
     } catch (error) {
       for (const message of messageOf(error).split('\n')) notes.error('configuration', message)
@@ -298,7 +298,7 @@ const checkServices = async (
     })
     for (const { level, message } of found)
       notes.add('service', level, level === 'error' || level === 'warning' ? message : `${name}: ${message}`)
-    if (found.length === 0) notes.proved('service', `${name}: its own checks found nothing wrong.`)
+    if (found.length === 0) notes.proved('service', `${name}: its own checks passed.`)
   }
 }
 
@@ -319,7 +319,7 @@ const checkSemanticColumns = async (db: Db, { subjects }: SemanticModel, notes: 
     if (columns.length === 0) {
       notes.notAsked(
         'semantic',
-        `${subject.name}: bi.${subject.view} is not there: \`millrace migrate\` makes it where its pipeline is defined.`,
+        `${subject.name}: bi.${subject.view} does not exist: \`millrace migrate\` creates it if its pipeline is defined.`,
       )
       continue
     }

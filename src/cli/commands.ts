@@ -4,20 +4,22 @@ import { type CommandSpec, mcpPort, option, type OptionSpec, pagePort } from './
 const from = option('--from <month>', 'first month, YYYY-MM (or a day, YYYY-MM-DD)')
 const to = option('--to <month>', 'last month, inclusive, YYYY-MM (or a day)')
 const only: OptionSpec = {
-  ...option('--only <list>', 'only these slices: domain=a.com,b.com (; before another dimension, or the option again)'),
+  ...option(
+    '--only <list>',
+    'only these values: domain=a.com,b.com (for another dimension repeat the option, or write ; between them)',
+  ),
   separator: ';',
 }
 const dryRun = option('--dry-run', 'the plan: units by reason, reports, requests, credits, rows; spends nothing')
-const yes = option('--yes', 'buy also what would wait for approval')
-const consent = option('--resubmit-uncertain', 'send submissions again whose answer was lost; may buy a report twice')
-const account = option('--account <name>', 'which key', 'default')
+const yes = option('--yes', 'also buy what would wait for approval')
+const consent = option('--resubmit-uncertain', 'resubmit where the answer to a submission was lost; may buy a report twice')
+const account = option('--account <name>', 'account whose key is used', 'default')
 const force = option('--force', 'load finished units again; buys their reports again')
 
 export const commands: readonly CommandSpec[] = [
   {
     usage: 'run [pipeline...]',
-    description:
-      'Load what is due now: new windows, unfinished units, restated months within the look-back, older ones in turns.',
+    description: 'Load what is due now: new windows, unfinished units, restated months within the look-back, some older ones.',
     options: [dryRun, only, yes, consent],
     examples: ['millrace run', 'millrace run --dry-run', 'millrace run keywords --json'],
     load: async () => (await import('./run-commands.ts')).run,
@@ -44,17 +46,17 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'plan [pipeline...]',
     description:
-      'What a run, or the backfill of a range, would do and why: units, reports, credits, what changed; spends nothing.',
+      'Show what a run, or the backfill of a range, would do and why: units, reports, credits, changes; spends nothing.',
     options: [from, to, only, force],
     examples: ['millrace plan', 'millrace plan keywords --from 2026-01 --to 2026-03', 'millrace plan --json'],
     load: async () => (await import('./run-commands.ts')).plan,
   },
   {
     usage: 'approve [pipeline...]',
-    description: 'Allow what waits because it costs more than usual; the next run buys it.',
+    description: 'Approve purchases that wait because they exceed the nightly limit; the next run makes them.',
     options: [
-      option('--dry-run', 'show what waits; allow nothing'),
-      option('--withdraw', 'withdraw the approval of what is not bought yet'),
+      option('--dry-run', 'show what waits; approve nothing'),
+      option('--withdraw', 'withdraw approvals of purchases not made yet'),
     ],
     examples: ['millrace approve --dry-run', 'millrace approve traffic_and_engagement'],
     load: async () => (await import('./approve-command.ts')).approveCommand,
@@ -74,20 +76,20 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'notify <test|list> [receiver...]',
-    description: 'Alarms: send a test message to each receiver, or list what is wrong now and who was notified.',
+    description: 'Alarms: send a test message to each receiver, or list what is wrong now and which receivers were notified.',
     examples: ['millrace notify test', 'millrace notify test team', 'millrace notify list'],
     load: async () => (await import('./message-commands.ts')).notifications,
   },
   {
     usage: 'worker',
-    description: 'Long-running: help every run and scheduler from another machine; finish what no run waits for.',
+    description: 'Long-running: work for every run and scheduler from another machine; finish what no run waits for.',
     examples: ['millrace worker'],
     load: async () => (await import('./lasting-commands.ts')).worker,
   },
   {
     usage: 'replay [pipeline...]',
-    description: 'Parse and load again what units hold, or one answer, without calling the service.',
-    options: [from, to, only, option('--answer <id>', 'one answer, into those of its units that hold no newer one')],
+    description: 'Parse and load landed answers again, without calling the service.',
+    options: [from, to, only, option('--answer <id>', 'only this answer, for those of its units that have no newer one')],
     examples: ['millrace replay keywords --from 2026-01 --to 2026-03', 'millrace replay --answer 812'],
     load: async () => (await import('./replay-commands.ts')).replay,
   },
@@ -116,14 +118,14 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'release <unit...>',
-    description: 'Release held units and work on them at once: load a suspicious answer as it is, or ask for a held unit again.',
+    description: 'Release held units and work on them at once: load a suspicious answer as it is, or request a held unit again.',
     examples: ['millrace release 42'],
     load: async () => (await import('./person-commands.ts')).release,
   },
   {
     usage: 'reports <list|adopt|give-up> [what...]',
     description:
-      'Purchases: list those open, uncertain, lost, given up or unused; record an id the ledger does not know; give one up.',
+      'Purchases: list open, uncertain, lost, given-up or unused ones; record a report id the ledger lacks; give one up.',
     options: [
       option('--limit <reports>', 'purchases to list', '50'),
       option('--sure', 'give-up: also a report that is paid for and may still come'),
@@ -136,7 +138,7 @@ export const commands: readonly CommandSpec[] = [
     description: 'Find every problem in one go: definitions, migrations, live tables, configuration, keys, capabilities.',
     options: [
       option('--offline', 'do not call the service'),
-      option('--all', 'also list what is right, and what was not asked and why'),
+      option('--all', 'also list passed checks, and skipped ones with the reason'),
     ],
     examples: ['millrace check', 'millrace check --all'],
     load: async () => (await import('./check-command.ts')).checkCommand,
@@ -144,16 +146,16 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'test [pipeline...]',
     description: 'Run definitions over the recorded answers beside them, offline: rows, rejects, drift and tests as expected.',
-    options: [option('--accept', 'take what comes now as expected')],
+    options: [option('--accept', 'store the current results as the expected ones')],
     examples: ['millrace test', 'millrace test keywords', 'millrace test --accept'],
     load: async () => (await import('./dataset-commands.ts')).test,
   },
   {
     usage: 'record <unit>',
-    description: 'Cut a recorded answer for `millrace test` from what a unit holds.',
+    description: 'Write a recorded answer for `millrace test`, cut from the landed answer of a unit.',
     options: [
       option('--records <records>', 'records to keep', '20'),
-      option('--anonymous', 'replace the domains and numbers it was asked for, no brands in keywords'),
+      option('--anonymous', 'replace the requested domains and numbers, but no brands in keywords'),
     ],
     examples: ['millrace record 42', 'millrace record 42 --records 5 --anonymous'],
     load: async () => (await import('./dataset-commands.ts')).record,
@@ -163,10 +165,10 @@ export const commands: readonly CommandSpec[] = [
     description: 'Apply migrations and publish the bi views; safe when two start at once.',
     options: [
       option('--dry-run', 'print the SQL that would be applied'),
-      option('--wait <seconds>', 'how long each change waits for readers who are in its way; then exit 1 names them', '60'),
+      option('--wait <seconds>', 'how long each change waits for readers that block it; then it names them and exits 1', '60'),
       option(
         '--as <what>',
-        'say what a copied database is: restored or moved (it replaces the original), or clone (it is used beside it); or moved-service: the service has another address and key',
+        'declare what a copied database is: restored or moved (it replaces the original), or clone (it is used beside it); or moved-service: the service has another address and key',
         undefined,
         ['restored', 'moved', 'clone', 'moved-service'],
       ),
@@ -239,14 +241,14 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'describe',
-    description: 'The datasets the service offers this key.',
+    description: 'List the datasets the service offers this key.',
     options: [account],
     examples: ['millrace describe'],
     load: async () => (await import('./offered-commands.ts')).describe,
   },
   {
     usage: 'capabilities',
-    description: 'The values (countries, say) and dates the service offers this key.',
+    description: 'List the values (such as countries) and dates the service offers this key.',
     options: [account],
     examples: ['millrace capabilities'],
     load: async () => (await import('./offered-commands.ts')).capabilities,
@@ -254,14 +256,11 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'quota',
     description:
-      'Credits left at the service; credits spent, reserved and forecast for the month, by account, pipeline and tag; and what was bought for values that have left the lists.',
+      'Credits left at the service; credits spent, reserved and forecast for the month, by account, pipeline and tag; credits for values since removed from the lists.',
     options: [
       account,
       option('--month <month>', 'another month than this one, such as 2026-01'),
-      option(
-        '--by <name>',
-        'also by the values of one thing pipelines run for, such as domain; shares of a report add up to its price',
-      ),
+      option('--by <name>', 'also by the values of one dimension, such as domain; shares of a report add up to its price'),
     ],
     examples: ['millrace quota', 'millrace quota --month 2026-01 --by domain --json'],
     load: async () => (await import('./offered-commands.ts')).quota,
@@ -272,8 +271,8 @@ export const commands: readonly CommandSpec[] = [
       'Write the YAML of a dataset, filled from what the service describes; then the migration that creates its table, or adds what it lacks.',
     options: [
       option('--source <source>', 'the source a dataset reads; by default the one that offers many datasets'),
-      option('--table <table>', 'what the service calls the dataset, where that is not its name here'),
-      option('--account <name>', 'which key asks the service', 'default'),
+      option('--table <table>', 'name of the dataset at the service, if it differs from NAME'),
+      option('--account <name>', 'account whose key is used', 'default'),
       option('--offline', 'do not ask the service; leave its columns to fill in'),
     ],
     examples: ['millrace new dataset traffic_sources', 'millrace new migration traffic_sources'],

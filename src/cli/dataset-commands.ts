@@ -69,7 +69,7 @@ const describedAs = async (invocation: Invocation, source: Source, table: string
   const api = source.name.split('.')[0]
   const why = (text: string): null => {
     invocation.output.note(
-      `The service was not asked what the dataset holds (${text}). Its columns are left to fill in, unless its source declares them.`,
+      `The service was not asked which columns the dataset has (${text}). Fill them in, unless its source declares them.`,
     )
     return null
   }
@@ -87,7 +87,7 @@ const describedAs = async (invocation: Invocation, source: Source, table: string
   if (source.datasetOf === undefined && invocation.options['table'] === undefined) return why(`it describes no '${table}'`)
   const names = datasets.map((dataset) => dataset.table)
   throw usageError(
-    `The service offers no dataset '${table}' to this key.${suggest(table, names)} \`millrace describe\` lists them; --table names one that is called otherwise there.`,
+    `The service offers no dataset '${table}' to this key.${suggest(table, names)} \`millrace describe\` lists them; --table names one that has another name there.`,
   )
 }
 
@@ -105,7 +105,7 @@ const writeMigration = async (invocation: Invocation, name: string): Promise<num
   for (const one of files) output.line(`wrote ${one}`)
   output.line(
     file === null
-      ? `The table of ${name} is as its definition says; there is nothing to write.`
+      ? `The table of ${name} matches its definition; there is nothing to write.`
       : 'Next: read it, then `millrace migrate`.',
   )
   return 0

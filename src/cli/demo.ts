@@ -111,7 +111,7 @@ const show = async ({ output, options }: Invocation, runtime: OpenRuntime, resul
     printSample(output, definition.pipeline, sample)
   }
   if (result.summary.units.loaded === 0)
-    output.line('Everything was loaded by an earlier demo: nothing was asked for again and no row was written.')
+    output.line('An earlier demo loaded everything: nothing was requested again and no row was written.')
   const address = await demoReader(runtime.database)
   output.event({ event: 'warehouse', connection: address, running: keep })
   printSummary(output, 'demo', result)

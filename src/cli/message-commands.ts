@@ -29,7 +29,7 @@ const test = (invocation: Invocation, names: readonly string[]): Promise<number>
   })
 
 const list = (invocation: Invocation, rest: readonly string[]): Promise<number> => {
-  if (rest.length > 0) throw usageError('Write `millrace notify list` alone: it lists what is wrong in the warehouse.')
+  if (rest.length > 0) throw usageError('`millrace notify list` takes no receiver: it lists what is wrong in the warehouse.')
   return withRuntime(invocation, opened, async ({ database, settings, routes }) => {
     const { output } = invocation
     const { receivers } = alarmingOf({ settings, routes })
@@ -39,7 +39,7 @@ const list = (invocation: Invocation, rest: readonly string[]): Promise<number> 
     output.summary('notify list', { alarms: alarms.length, receivers: receivers.length })
     if (receivers.length === 0)
       output.line(
-        `No receiver is set: nothing is watched, and no message is sent (${docPage('alarms.md')}). \`millrace status\` says what is wrong now.`,
+        `No receiver is set: no alarm is checked or sent (${docPage('alarms.md')}). \`millrace status\` says what is wrong now.`,
       )
     else if (alarms.length === 0) output.line('Nothing is wrong: no alarm is open.')
     if (alarms.length > 0)

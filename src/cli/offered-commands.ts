@@ -65,7 +65,7 @@ const showAnswers = <T>(
 ): number => {
   if (answers.length === 0) {
     output.summary(command, { offered: false })
-    output.line(`No source here has a way to tell ${what}.`)
+    output.line(`No source here can list ${what}.`)
   }
   for (const { api, said } of answers) {
     const name = answers.length > 1 ? { api } : {}
@@ -184,7 +184,7 @@ const printQuota = (output: Output, quota: QuotaOf, answers: readonly Answer<Cre
 const creditsLeft = ({ api, said, hasFailed }: Answer<Credits>, isOneOfSeveral: boolean): string => {
   const whose = isOneOfSeveral ? `The service ${api}` : 'The service'
   const { remaining = null, requests = null, userAllowance = null, userRemaining = null } = said ?? {}
-  if (remaining === null && hasFailed) return `${whose} could not be asked for the credits left: see the error.`
+  if (remaining === null && hasFailed) return `${whose} could not be read for the credits left: see the error.`
   if (remaining === null) return `${whose} does not tell the credits left.`
   const isOnePurse = requests === null || requests === remaining
   const both = isOnePurse ? '' : ` for reports, ${formatNumber(requests)} for requests`
@@ -268,11 +268,11 @@ const printBooks = (output: Output, { meters, spending }: QuotaOf): void => {
   output.line()
   if (requests > 0) output.line(`${formatNumber(requests)} of these credits were charged for requests.`)
   const unpriced = sum(spending, 'unpriced')
-  if (unpriced > 0) output.line(`The price of ${counted(unpriced, 'purchase')} is not known: they are not among them.`)
+  if (unpriced > 0) output.line(`The price of ${counted(unpriced, 'purchase')} is not known and not included.`)
   for (const { account, difference, last_read_at, readings } of meters) {
     const at = last_read_at.slice(0, 16).replace('T', ' ')
     if (difference === null)
-      output.line(`Account ${account}: the service's own books were read once (${at}); the next run compares.`)
+      output.line(`Account ${account}: the service's own books were read once (${at}); the next run compares them.`)
     else if (difference === 0)
       output.line(
         `Account ${account}: the service's own books show the same credits (${counted(readings, 'reading')}, the last at ${at} UTC).`,

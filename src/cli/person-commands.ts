@@ -109,7 +109,7 @@ const printReleased = async ({ output }: Invocation, runtime: Runtime, { units, 
   }
   for (const id of notHeld) output.line(`unit ${id} is not held; \`millrace status\` lists held units`)
   for (const { unit_id, pipeline } of lines.filter((line) => needApproval.includes(line.unit_id)))
-    output.line(`unit ${unit_id} costs more than usual; \`millrace approve ${pipeline}\` allows it, and what waits with it`)
+    output.line(`unit ${unit_id} waits for approval; \`millrace approve ${pipeline}\` approves it, and what waits with it`)
   if (run === null) output.event({ ...summaryEvent('release', null, emptySummary, 0), ...extra })
   else printSummary(output, 'release', run, extra)
   const code = run === null ? 0 : exitCodeOf(run, false)
@@ -130,10 +130,11 @@ export const cancel: Handler = async (invocation) => {
     const { output } = invocation
     output.summary('cancel', { run_id: runId, state, units_parked: parked, withdrawn })
     if (state === 'cancelled')
-      output.line(`Run ${runId} is cancelled; ${counted(parked, 'unit')} put back. Nothing more is submitted for it.`)
+      output.line(`Run ${runId} is cancelled; ${counted(parked, 'unit')} returned to the plan. Nothing more is submitted for it.`)
     else if (state === 'interrupted') output.line(`Run ${runId} was interrupted before. No other command continues what it left.`)
-    else output.line(`Run ${runId} had ended (${state}): there was nothing to stop.`)
-    if (withdrawn > 0) output.line(`${counted(withdrawn, 'failed purchase')} taken back: no night tries them again.`)
+    else output.line(`Run ${runId} has already ended (${state}); nothing to stop.`)
+    if (withdrawn > 0)
+      output.line(`${counted(withdrawn, 'failed purchase')} withdrawn: no night retries ${withdrawn === 1 ? 'it' : 'them'}.`)
     if (state === 'cancelled') output.line('Run the same command again to resume.')
     return 0
   })

@@ -26,7 +26,7 @@ const planLines = (preview: Preview): string[] => [
 
 const tableLines = ({ jobs, pipelines }: Preview): string[] => {
   const rows = reasonsOf(jobs)
-  if (rows.length === 0) return ['Nothing is to be loaded.']
+  if (rows.length === 0) return ['Nothing to load.']
   const isLong = rows.length + pipelines.length > mostRows
   const lines = pipelines.flatMap((one) => {
     const mine = rows.filter(isVersion(one))
@@ -113,7 +113,9 @@ const idleLines = (pipelines: readonly PreviewPipeline[]): string[] => {
   ]
   const windows = [...new Set(pipelines.flatMap(({ unpublishedWindows }) => unpublishedWindows))].sort()
   const later =
-    windows.length === 0 ? [] : [`Not published yet by the service: ${showWindows(windows)}; run it again once they are there.`]
+    windows.length === 0
+      ? []
+      : [`Not published yet by the service: ${showWindows(windows)}; run it again once they are published.`]
   return [...(parts.length === 0 ? [] : [`Besides: ${parts.join(', ')}.`]), ...later]
 }
 

@@ -83,7 +83,7 @@ const createNotes = () => {
     },
     rest: (): string[] =>
       [...more.values()].flatMap(({ pipeline, state, units }) =>
-        units === 0 ? [] : [`${pipeline}: ${counted(units, 'more unit')} ${state} in the same words.`],
+        units === 0 ? [] : [`${pipeline}: ${counted(units, 'more unit')} ${state} with the same message.`],
       ),
   }
 }

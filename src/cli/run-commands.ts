@@ -153,7 +153,7 @@ const agreed = async (invocation: Invocation, runtime: OpenRuntime, command: 'ru
 const dearWords = ({ credits, allowed }: NonNullable<PreviewPipeline['dear']>): string =>
   credits === null
     ? 'its price is not known. A backfill asks first where it buys more units than nights did so far.'
-    : `${aboutCredits(credits)}. A backfill above ${counted(allowed ?? 0, 'credit')} asks first (the limit comes from what nights bought so far).`
+    : `${aboutCredits(credits)}. A backfill above ${counted(allowed ?? 0, 'credit')} asks first (limit from what nights bought so far).`
 
 /** Asks; Ctrl-D means no. */
 const isYes = async (question: string, signal: AbortSignal): Promise<boolean> => {

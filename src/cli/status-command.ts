@@ -127,7 +127,7 @@ const printPipelines = (output: Output, { pipelines }: Status, { at }: Times): v
 const printTroubled = (output: Output, { troubled }: Status): void => {
   if (troubled.length === 0) return
   output.line()
-  output.line('Units that could not be loaded, or not checked again:')
+  output.line('Units that could not be loaded or rechecked:')
   for (const [at, unit] of troubled.entries()) {
     output.line(
       `  ${paint(stateTone(unit.state), unit.state)} #${unit.unit_id} ${unit.unit}${unit.code === null ? '' : ` [${unit.code}]`}`,
@@ -202,6 +202,6 @@ const coverageLines = (cells: readonly CoverageMonth[], columns: number | null =
     ...lines,
     `${' '.repeat(width)}  █ loaded  ▄ in part  ░ planned`,
     `${' '.repeat(width)}  ! held  ✗ failed  · nothing planned`,
-    '· nothing planned: the month is not published yet, or nothing has asked for it.',
+    '· nothing planned: the month is not published yet, or no run has planned it.',
   ]
 }

@@ -51,10 +51,10 @@ export const printSummary = (
   )
   const skipped = skippedWords(command, units.unchanged - passed, requestsSpared, unanswered > 0 || state === 'interrupted')
   if (skipped !== null) output.line(skipped)
-  if (passed > 0) output.line(`Skipped, a newer answer than the one that came is loaded: ${counted(passed, 'unit')}.`)
+  if (passed > 0) output.line(`Skipped, a newer answer is loaded already: ${counted(passed, 'unit')}.`)
   if (later > 0)
     output.line(
-      `Not published yet by the service: ${showWindows(windows)} (${counted(later, 'unit')}). Nothing was asked for these; run it again once they are there${expectedOn === null ? '' : `: the first is expected on ${expectedOn}`}.`,
+      `Not published yet by the service: ${showWindows(windows)} (${counted(later, 'unit')}). Nothing was requested for them; run it again once they are published${expectedOn === null ? '' : `: the first is expected on ${expectedOn}`}.`,
     )
   const isOpen = summary.reports_submitted > 0 && summary.units.loaded < units.planned
   const next = state === 'interrupted' ? resumeWords(isOpen) : nextWords(summary, later)
@@ -66,7 +66,7 @@ const skippedWords = (command: string, unchanged: number, requestsSpared: number
   if (unchanged === 0 || (command !== 'run' && requestsSpared === 0)) return null
   // A sample request without an answer is repeated as a job of its own; for the rest of its month nothing is known.
   if (isPartial)
-    return `Skipped: ${counted(unchanged, 'loaded unit')}, unchanged as far as the service could be asked; the next run asks again.`
+    return `Skipped: ${counted(unchanged, 'loaded unit')}, unchanged as far as could be checked; the next run checks again.`
   const saved = requestsSpared === 0 ? '' : `, which saved ${counted(requestsSpared, 'request')}`
   return `Skipped, unchanged at the source: ${counted(unchanged, 'unit')}${saved}.`
 }
@@ -92,7 +92,7 @@ const resumeWords = (hasOpenReports: boolean): string =>
   `Counted until it stopped${hasOpenReports ? ', without reports that are not finished' : ''}. Next: run the same command again to resume.`
 
 const nextWords = ({ units, rows }: RunSummary, notPublished: number): string | null => {
-  if (units.failed + units.held > 0) return 'Next: `millrace status` says what failed or is held, and what to do.'
+  if (units.failed + units.held > 0) return 'Next: `millrace status` shows what failed or is held, and what to do.'
   if (units.waiting > notPublished)
     return 'Next: run it again later. Waiting units could not be loaded yet (report not finished, month not published, rate or budget used up, service away); `millrace status` names the reason.'
   if (rows.quarantined > 0) return 'Next: `millrace quarantine list` shows the rejected rows.'

@@ -76,7 +76,7 @@ const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
     message:
       `${pipeline}: ${counted(Number(units), 'unit')} (${reports === 0 ? '' : `${counted(Number(reports), 'report')}, `}${unpriced === true ? 'price not known' : `about ${counted(Number(credits), 'credit')}`}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `; the nightly limit was ${allowed}`}. ` +
       `\`millrace plan ${pipeline}\` shows them, \`millrace approve ${pipeline}\` allows them.`,
-    changed: 'They exceed what recent nights cost. The usual part of the night runs.',
+    changed: 'They exceed the nightly limit. The usual part of the night runs.',
     nextStep: `\`millrace approve ${pipeline}\` allows them and the next run buys them; until then nothing is spent on them.`,
     details: { approval_id: Number(approval_id), units: Number(units), reports, credits: Number(credits) },
   }))
@@ -176,7 +176,7 @@ const listCauses = async (db: Db): Promise<Cause[]> => {
     kind: 'list',
     pipeline,
     message: `${pipeline}: the list of ${dimension}: ${message ?? ''}`,
-    changed: list_id === null ? 'Its query could not be read.' : 'It came empty or much shorter than before.',
+    changed: list_id === null ? 'Its query failed.' : 'It is empty or much shorter than before.',
     nextStep:
       list_id === null
         ? 'Correct the query, or give the reader what it needs; the next run reads it again.'

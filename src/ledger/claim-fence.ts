@@ -91,7 +91,7 @@ export const lostJobs = async <One extends Claim>(db: Db, claims: readonly One[]
 export const askNumberOf = async (db: Db, claim: Claim): Promise<string> => {
   const askNumber = (await jobRow(db, claim).select('ask_number').executeTakeFirst())?.ask_number ?? null
   if (askNumber !== null) return askNumber
-  throw new EtlError('INTERNAL', `Job ${claim.jobId} has an answer and was never asked for; please report this defect.`)
+  throw new EtlError('INTERNAL', `Job ${claim.jobId} has an answer, but was never requested; please report this defect.`)
 }
 
 /** Draws a new ask number for a walk that starts over, since its answer is newer than that of the reading before, and drops an unusable answer. Returns the number. Throws FENCED. */

@@ -92,7 +92,7 @@ export const recordLoad = async (
 export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fingerprint): Promise<void> => {
   const { loaded } = claim
   if (loaded === null)
-    throw new EtlError('INTERNAL', `${claim.box.key}: nothing is loaded that could be unchanged; please report this defect.`)
+    throw new EtlError('INTERNAL', `${claim.box.key}: no loaded answer could be unchanged; please report this defect.`)
   await lockJob(db, claim)
   const { from, to } = claim.box.window
   const these = isUnitOf(claim)

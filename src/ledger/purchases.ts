@@ -34,7 +34,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
     if (job.ask_number !== null) await awaitJob(trx, pipeline, String(jobId), { askNumber: job.ask_number, isBilled: false })
     const former = job.report_id === null || job.report_id === reportId ? '' : ` in place of ${job.report_id}`
     const message = isFound
-      ? `Report ${reportId} was found in the service's own list of reports and recorded for job ${jobId} (${by}).`
+      ? `Report ${reportId} was found in the service's list of reports and recorded for job ${jobId} (${by}).`
       : `Report ${reportId} was recorded for job ${jobId}${former} by a person (${by}).`
     await note(trx, { kind: isFound ? 'found' : 'adopted', pipelineId: job.pipeline_id, jobId, message })
     return job.whose
@@ -55,7 +55,7 @@ const freeId = async (trx: Db, jobId: number, account: string, reportId: string)
     const hint = answer_id === null ? `; if it is not its own: \`millrace reports give-up ${otherId} --sure\`` : ''
     throw refused(jobId, `cannot take report ${reportId}: job ${otherId} has it${hint}`)
   }
-  const message = `${error_message ?? ''} Job ${jobId} has it from here on.`.trim()
+  const message = `${error_message ?? ''} Job ${jobId} has it now.`.trim()
   await handOver(trx, otherId, jobId, message)
 }
 

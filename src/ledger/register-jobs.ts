@@ -79,8 +79,7 @@ export const dissolve =
     ), deleted as (delete from etl.jobs where job_id in (select job_id from gone) returning job_id)
     select job_id from deleted union all select job_id from kept`
 
-const takenBack =
-  'It was cancelled while its pages were read. Those that were paid for are kept: a run that asks for its month again buys only the rest.'
+const takenBack = 'It was cancelled while its pages were read. The paid pages are kept: a run for its month buys only the rest.'
 
 /**
  * Dissolves jobs that are not asked for yet and that no live run waits for, at most a step's worth; returns how many. Reports are packed again, also those held as too dear for
@@ -133,8 +132,8 @@ export interface BoxToMake extends Omit<NeededCells, 'leftJobIds'> {
 /** Message of a job that waits for approval; the approval has the figures. */
 const needsApproval = (
   pipelineId: number,
-): RawBuilder<string> => sql<string>`'It would cost more than this pipeline''s nights usually do, and waits for a person: \`millrace plan '
-  || p.pipeline || '\` shows what it is, \`millrace approve ' || p.pipeline || '\` allows it.' from etl.pipelines p where p.pipeline_id = ${pipelineId}`
+): RawBuilder<string> => sql<string>`'It would cost more than this pipeline''s nights usually do, and needs approval: \`millrace plan '
+  || p.pipeline || '\` shows it, \`millrace approve ' || p.pipeline || '\` approves it.' from etl.pipelines p where p.pipeline_id = ${pipelineId}`
 
 /** Part of a statement over `asked`: opens the windows of units that are asked for. */
 export const openingWindows = (pipelineId: number): RawBuilder<unknown> => sql`opened as (

@@ -217,7 +217,7 @@ const waitingRun = async (trx: Db, { jobId, box }: ClaimedJob, preferred: number
     .execute()
   const runIds = rows.map((row) => Number(row.run_id))
   const runId = runIds.includes(preferred) ? preferred : runIds[0]
-  if (runId === undefined) throw new EtlError('CANCELLED', `${box.key}: no run waits for it any more; nothing is submitted.`)
+  if (runId === undefined) throw new EtlError('CANCELLED', `${box.key}: no run waits for it any more, so nothing is submitted.`)
   return runId
 }
 

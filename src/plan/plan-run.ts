@@ -136,7 +136,7 @@ const noReports: ReportSteps = { steps: [], units: [], left: [] }
 /** Warns about dissolved approved jobs: a night plans again only what the window wants by itself. */
 const tellChanged = ({ log }: PlanRuntime, { pipeline }: Definition, jobs: number): void => {
   if (jobs === 0) return
-  const what = 'approved purchases ask for more than was approved and are planned again'
+  const what = 'approved purchases exceed what was approved and are planned again'
   log.warn({ pipeline, jobs }, `${what}; months outside the window, and what was forced, need their backfill again`)
 }
 
@@ -273,7 +273,7 @@ const findLost = async (runtime: PlanRuntime, runId: number, definition: Definit
     return true
   } catch (error) {
     signal.throwIfAborted()
-    const message = `${pipeline}: the service's own list of reports cannot be read (${messageOf(error)}), so that no lost submission is sent again in this run.`
+    const message = `${pipeline}: the service's list of reports cannot be read (${messageOf(error)}), so this run resubmits no lost submission.`
     progress.emit({ event: 'notice', code: 'REPORT_UNCERTAIN', message })
     return false
   } finally {
@@ -297,7 +297,7 @@ const adoptListed = async (
     if (reportId === null) continue
     free.delete(reportId)
     await adoptReport(database.kysely, { jobId: one.jobId, reportId, by: process.name, isFound: true })
-    const message = `${pipeline}: report ${reportId}, whose submission got no answer, was found in the service's own list. It is not bought again.`
+    const message = `${pipeline}: report ${reportId}, whose submission got no answer, was found in the service's list. It is not bought again.`
     progress.emit({ event: 'notice', code: 'REPORT_FOUND', message })
   }
 }

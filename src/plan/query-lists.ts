@@ -144,7 +144,9 @@ const compareLists = (
 ): Verdict => {
   const former = taken?.values ?? []
   const stays =
-    taken === null ? 'No list is known, so that nothing is loaded.' : `The former list of ${former.length} values stays in force.`
+    taken === null
+      ? 'No earlier list is known, so nothing is loaded.'
+      : `The former list of ${former.length} values stays in force.`
   const keepFormer = { values: former, taken, isHeldAlready: false, came: 0, gone: 0 }
   if (values === null) return { ...keepFormer, outcome: 'failed', message: `its query failed: ${message ?? ''} ${stays}` }
   const [before, now] = [new Set(former), new Set(values)]
@@ -197,7 +199,7 @@ export const withCurrentLists = async (
   if (now === null)
     throw new EtlError(
       'DEFINITION',
-      `${file} does not define ${pipeline} version ${version} any more: nothing is asked for. Put it back, or restart this process.`,
+      `${file} does not define ${pipeline} version ${version} any more: nothing is requested. Put it back, or restart this process.`,
     )
   lastRead.set(definition, now.dimensions)
   return { ...definition, dimensions: now.dimensions }

@@ -66,7 +66,7 @@ export const createServices = (
     const account = database === null ? undefined : createAccountPace(database.kysely, name)
     const onPause = (ms: number, isAsked: boolean): void => {
       const why = isAsked
-        ? 'the service asked those who share the account for fewer requests'
+        ? 'the service asked the users of this account for fewer requests'
         : `the account is set to ${requestsPerSecond} requests a second`
       tellWait(`pause of ${name}`, `${name}: requests wait ${seconds(ms)}: ${why}.`)
     }
@@ -109,7 +109,7 @@ export const troubleTeller = ({ database, log, progress }: Pick<Runtime, 'databa
   const said = new Map<string, { readonly begunMs: number; readonly saidMs: number; readonly code: string }>()
   const say = (code: string, message: string): void => progress.emit({ event: 'notice', code, message })
   const keep = (writing: Promise<void>): void => {
-    writing.catch((error: unknown) => log.warn({ error: messageOf(error) }, 'the trouble of a service is not on record'))
+    writing.catch((error: unknown) => log.warn({ error: messageOf(error) }, 'the outage of a service could not be recorded'))
   }
   return (account, place, trouble) => {
     const key = `${account} ${place}`

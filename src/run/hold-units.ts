@@ -218,7 +218,7 @@ export const refuseUnpublished = async (
   if (isAnswered || isPublishedByDay(next, definition.window.publication, askedMs)) return
   throw new EtlError(
     'NOT_PUBLISHED',
-    `${claim.box.key}: rows of earlier windows came and none of ${showSpan({ from: first.from, to: last.to })} for any value, so it is taken for not published yet. ` +
+    `${claim.box.key}: the answer has rows of earlier windows but none of ${showSpan({ from: first.from, to: last.to })}, so this counts as not published yet. ` +
       'The next run asks for it again.',
     { follows: { next: 'load up to', day: first.from } },
   )

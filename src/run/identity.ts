@@ -59,7 +59,7 @@ const standingOf = (identity: Identity, evidence: Evidence | null): Judged => {
       reason: `Another database was declared the successor of this one (${name}) as epoch ${evidence.replacedBy}.`,
     }
   if (!isNewerElsewhere(evidence, identity)) return { standing: 'own', reason: null }
-  return { standing: 'copy', reason: `This database is older than what was done as ${name}: ${foundWords(evidence, identity)}.` }
+  return { standing: 'copy', reason: `This database is older than the last work of ${name}: ${foundWords(evidence, identity)}.` }
 }
 
 /** The ledger is not in the database that it recorded as its home. Whether that makes it a copy is decided in `standingOf`. */
@@ -67,7 +67,7 @@ const isAway = ({ home, here }: Identity): boolean => home !== null && home !== 
 
 const foundWords = ({ unknownRuns: runs, unknown }: Evidence, { epoch }: Identity): string => {
   const purchases = unknown.filter((receipt) => receipt.onRecord === 'nothing' && receipt.epoch === epoch).length
-  return `${thoseOf({ run: runs, purchase: purchases })} that its ledger does not know ${runs + purchases === 1 ? 'is' : 'are'} noted beside the landings`
+  return `${thoseOf({ run: runs, purchase: purchases })} missing in its ledger ${runs + purchases === 1 ? 'is' : 'are'} recorded beside the landings`
 }
 
 /** The counts above zero with their nouns, such as `2 runs and 1 purchase`. */
@@ -147,7 +147,7 @@ const takeEpoch = async (place: Place, { id, epoch, here }: Identity, highest: n
     // Without conditional writes the last writer wins, so the text is read back.
     if ((await place.landing.notes.write(path, text)) && (await place.landing.notes.read(path)) === text) return next
   }
-  throw new EtlError('INTERNAL', `No epoch from ${first} on is free beside the landings; please report this defect.`)
+  throw new EtlError('INTERNAL', `Every epoch from ${first} on is taken beside the landings; please report this defect.`)
 }
 
 /** The text of a note about a run or an epoch, for people. @param home server and database of the ledger */

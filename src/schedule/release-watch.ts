@@ -168,7 +168,7 @@ export const hookReceiver = (runtime: Runtime, watch: () => ReleaseWatch | null)
       if (apis.some((api) => api?.isStillMaking(body))) return 200
       // The service waits five seconds at most; it is answered at once.
       hasten(jobId).catch((error: unknown) =>
-        log.warn({ job_id: jobId, error: messageOf(error) }, 'the poll is not brought forward'),
+        log.warn({ job_id: jobId, error: messageOf(error) }, 'the next poll could not be moved forward'),
       )
       return 200
     },

@@ -22,8 +22,8 @@ export type Scheduler = Awaited<ReturnType<typeof startScheduler>>
 export const startScheduler = async (runtime: Runtime, signal: AbortSignal, sinceMs: number) => {
   const { ticker, stop: stopHelping } = await startHelper(runtime, signal, { first: (made) => made.catchUp(), sinceMs })
   const watch = createReleaseWatch(runtime, signal, ticker.sweep)
-  const sweep = every(tickEveryMs, runtime, 'ticks wait for the next look', async () => ticker.sweep())
-  const listen = every(tickEveryMs, runtime, 'releases of data wait for the next look', watch.look)
+  const sweep = every(tickEveryMs, runtime, 'ticks wait for the next check', async () => ticker.sweep())
+  const listen = every(tickEveryMs, runtime, 'releases of data wait for the next check', watch.look)
   return {
     /** Releases that services announce. */
     releases: watch,
@@ -71,7 +71,7 @@ export const startHelper = async (
     await finish()
     throw error
   })
-  const minute = every(minuteMs, runtime, 'what was approved waits for the next minute', async () => {
+  const minute = every(minuteMs, runtime, 'approved purchases wait for the next minute', async () => {
     await notify(runtime)
     await ticker.approved()
   })

@@ -102,7 +102,7 @@ const takeTicks = (keeper: Keeper, entry: Scheduled): void => {
       )
   }
   const worked = work()
-    .catch((error: unknown) => runtime.log.warn({ pipeline, error: messageOf(error) }, 'its ticks wait for the next look'))
+    .catch((error: unknown) => runtime.log.warn({ pipeline, error: messageOf(error) }, 'its ticks wait for the next check'))
     .finally(() => isFree && running.delete(pipeline))
   chains.set(
     pipeline,
@@ -137,7 +137,7 @@ const buyApproved = async (keeper: Keeper): Promise<void> => {
     const versions = free.filter((one) => one.pipeline === pipeline)
     const work = loadOne(keeper, { pipeline, versions }, null).then(
       () => notify(runtime),
-      (error) => runtime.log.error({ pipeline, error: messageOf(error) }, 'a run of what was approved ended in an error'),
+      (error) => runtime.log.error({ pipeline, error: messageOf(error) }, 'a run of approved purchases ended in an error'),
     )
     chains.set(
       pipeline,

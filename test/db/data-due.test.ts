@@ -61,7 +61,7 @@ test.each([
     'the service itself is late',
     { not_before: '2999-01-01T00:00:00Z', error_code: 'NOT_PUBLISHED' },
     'service late',
-    /service itself is late/,
+    /The service is late/,
   ],
   ['units failed', { state: 'failed', error_code: 'BAD_RESPONSE' }, 'trouble', /1 unit failed/],
   [

@@ -92,7 +92,7 @@ describe('a purchase', () => {
     expect(await memo.current()).toBeNull()
     await expect(memo.submitted(id(), null)).rejects.toMatchObject({
       code: 'INTERNAL',
-      message: expect.stringContaining('not on record'),
+      message: expect.stringContaining('not recorded'),
     })
     expect(await row()).toMatchObject({ ask_number: null, report_state: null })
   })

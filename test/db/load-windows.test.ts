@@ -220,7 +220,7 @@ describe('a packed answer', () => {
     for (const { unit_id, error_code, error_message } of held) {
       expect(error_code).toBe('TOO_MANY_REJECTS')
       expect(error_message).toMatch(/line 4: domain 'o ther\.com' was not asked for\)/)
-      expect(error_message).toContain(`\`millrace release ${unit_id}\` says so`)
+      expect(error_message).toContain(`\`millrace release ${unit_id}\` confirms it`)
     }
     expect(await quarantined()).toHaveLength(1)
     const only = boxOf(definition, '2026-02', { domain: 'b.com', country: 'us' })

@@ -141,7 +141,7 @@ test('the held lists of a pipeline are approved together or not at all', async (
 test('a list that is whole again is obeyed without a word, and one that was empty from the start loads nothing', async () => {
   await clients()
   expect(await plan(db, planning, due)).toMatchObject({ units: 0, listsNotObeyed: 1 })
-  expect(await alarms()).toEqual([expect.stringContaining('No list is known')])
+  expect(await alarms()).toEqual([expect.stringContaining('No earlier list is known')])
   await clients(...domains(20))
   await plan(db, planning, due)
   await clients('shop-1.example')

@@ -295,7 +295,7 @@ test('files that nobody reads are named, and of a view that waits for migrate no
     expect.stringMatching(/^warning \(definition\): .*pipelines\/team a\/more\.yaml is not read: move it into .*pipelines,/),
     expect.stringMatching(/^warning \(mart\): .*marts\/staging\/clicks\.sql is not read/),
   ])
-  expect(lines.find((line) => line.includes('(semantic): keywords: '))).toMatch(/is not there: `millrace migrate` makes it/)
+  expect(lines.find((line) => line.includes('(semantic): keywords: '))).toMatch(/does not exist: `millrace migrate` creates it/)
 })
 
 test('a mart saved on Windows is read like any other; letters of another encoding are named with their line', async () => {
@@ -376,7 +376,7 @@ test('sees units of another size of window, and answers of the ledger that are g
   for (const gone of [files.filter((name) => name.endsWith('data.gz')), ['.']]) {
     for (const name of gone) rmSync(join(landing, 'keywords_v1', name), { recursive: true })
     expect(said(await check()).join('\n')).toMatch(
-      /warning \(landing\): \d+ of \d+ answers that were looked for are not in .*: their rows stay.*Restore .* from its backup.*backfill .* --force/,
+      /warning \(landing\): \d+ of \d+ checked answers are missing in .*: their rows stay.*Restore .* from its backup.*backfill .* --force/,
     )
     const replayed = await millrace(['replay', 'keywords', '--from', '2026-08', '--to', '2026-08'])
     expect([replayed.code, replayed.stderr]).toEqual([
@@ -385,7 +385,7 @@ test('sees units of another size of window, and answers of the ledger that are g
     ])
   }
   const listed = await millrace(['notify', 'list'])
-  expect(listed.stdout).toMatch(/No receiver is set: nothing is watched.*millrace status/s)
+  expect(listed.stdout).toMatch(/No receiver is set: no alarm is checked or sent.*millrace status/s)
   expect(listed.stdout).not.toContain('Nothing is wrong')
 })
 

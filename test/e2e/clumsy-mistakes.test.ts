@@ -131,7 +131,7 @@ test('cancelling a run that has ended says that there was nothing to stop', asyn
     `insert into etl.runs (command, state, finished_at) values ('backfill', 'done', now()) returning run_id::text as id`,
   )
   const { code, stdout } = await millrace('cancel', String(rows[0]?.id))
-  expect([code, stdout]).toEqual([0, `Run ${rows[0]?.id} had ended (done): there was nothing to stop.\n`])
+  expect([code, stdout]).toEqual([0, `Run ${rows[0]?.id} has already ended (done); nothing to stop.\n`])
 })
 
 test('an export of months that run backwards is refused like a backfill of them', async () => {

@@ -44,7 +44,7 @@ describe('a fourth dataset', () => {
     const made = await succeeded(millrace('new', 'dataset', 'traffic_sources'))
     const yaml = join(folder, String((made.events.at(-1)?.['files'] as unknown[] | undefined)?.[0]))
     // This service describes nothing: what has to be filled in is named, and nothing goes on before.
-    expect(made.stderr).toContain('its columns are left to fill in'.replace('its', 'Its'))
+    expect(made.stderr).toContain('Fill them in, unless its source declares them.')
     expect((await millrace('new', 'migration', 'traffic_sources')).stderr).toMatch(
       /traffic_sources\.yaml:\d+:\d+: .* is a placeholder/,
     )

@@ -59,7 +59,7 @@ describe('the service as it really answers', () => {
       const { code, stderr } = await millrace('run', '--yes')
       expect(code, stderr).toBe(1)
       expect(stderr.match(/NO_CAPABILITY/g), stderr).toHaveLength(1)
-      expect(stderr).toMatch(/shopper_category_performance: \d+ more units failed in the same words/)
+      expect(stderr).toMatch(/shopper_category_performance: \d+ more units failed with the same message/)
       if (night > 1) expect(reports()).toEqual(bought)
       bought = reports()
     }
@@ -89,7 +89,7 @@ describe('the service as it really answers', () => {
     const refused = await plainWith({ WEB_ANALYTICS_API_KEY: 'a-key-that-is-wrong' }, 'quota')
     expect([refused.code, refused.stdout, refused.stderr]).toEqual([
       1,
-      expect.stringContaining('The service could not be asked for the credits left: see the error.'),
+      expect.stringContaining('The service could not be read for the credits left: see the error.'),
       expect.stringMatching(/Check WEB_ANALYTICS_API_KEY .*KEY_REFUSED/),
     ])
   })
@@ -335,9 +335,9 @@ describe('the service as it really answers', () => {
     edit('keywords', ['attempts: 5', 'attempts: 2'])
     const run = await millrace('backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes')
     expect(run.code, run.stderr).toBe(1)
-    const lines = run.stderr.split('\n').filter((line) => /\[SERVICE_ERROR\]|in the same words/.test(line))
+    const lines = run.stderr.split('\n').filter((line) => /\[SERVICE_ERROR\]|with the same message/.test(line))
     expect(lines.length, run.stderr).toBeLessThanOrEqual(4)
-    expect(run.stderr).toMatch(/keywords: \d+ more units (wait|failed) in the same words/)
+    expect(run.stderr).toMatch(/keywords: \d+ more units (wait|failed) with the same message/)
   })
 
   test('a table cut at its limit is held as capped and never loaded as complete; a higher limit loads it', async () => {

@@ -84,7 +84,7 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
       for (const name of await detachedMonths(database.kysely, definition))
         notes.warning(
           'table',
-          `data.${name} is no partition of data.${tableName(definition)}: attach it again, or give it another name or schema. Loads of its month are refused, unless another partition has it.`,
+          `data.${name} is no partition of data.${tableName(definition)}: attach it again, or give it another name or schema. Until then loads of its month are refused, unless another partition covers it.`,
         )
     await checkQueries(database, checking)
     await checkRefused(database, checking)
@@ -92,7 +92,7 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
   }
   const found = await compareAfter(database, folders, checking.definitions)
   if (typeof found === 'string') notes.notAsked('table', `tables of the definitions: ${found}.`)
-  else tell(checking, found, 'its migration makes the columns, types and key of the definition (tried and taken back).')
+  else tell(checking, found, 'its migration makes the columns, types and key of the definition (dry run).')
   notes.notAsked('mart', 'queries of the marts: they need `millrace migrate` first.')
 }
 
@@ -120,7 +120,7 @@ const checkQueries = async (database: Database, { marts, definitions, notes }: C
   if (good > 0)
     notes.proved(
       'mart',
-      `${counted(good, 'query').replace('querys', 'queries')} of marts run and give the columns their headers explain.`,
+      `${counted(good, 'query').replace('querys', 'queries')} of marts run and return the columns that their headers explain.`,
     )
 }
 
@@ -213,7 +213,7 @@ export const checkAnswers = async (database: Database, { landing }: Settings, { 
   if (gone > 0)
     notes.warning(
       'landing',
-      `${gone} of ${rows.length} answers that were looked for are not in ${store.place}: their rows stay, and cannot be loaded again. ` +
+      `${gone} of ${rows.length} checked answers are missing in ${store.place}: their rows stay, but cannot be loaded again. ` +
         `Restore the place from its backup (${docPage('runbook.md')}), or ask the service for the months again: \`millrace backfill … --force\`.`,
     )
 }
@@ -297,14 +297,14 @@ const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Pr
   if (taken !== null) return [{ result: 'error', message: taken }]
   const source = sourceOf(mart, definitions)
   if (mart.summaryOf !== null && source === undefined)
-    return notAsked(mart, `there is no definition of ${mart.summaryOf} that is right and published.`)
+    return notAsked(mart, `there is no valid, published definition of ${mart.summaryOf}.`)
   const lacks = source === undefined ? null : keyLacks(mart, source)
   const text = await readFile(mart.file, 'utf8')
   if (lacks !== null)
     return [{ result: 'error', message: `${mart.file}:${lineWhere(text, (line) => /^--\s*key\s*:/.test(line))}:1: ${lacks}` }]
   const missing = await notThere(kysely, mart, definitions)
   if (missing !== null)
-    return notAsked(mart, `${missing} is not there: \`millrace migrate\` makes it where its pipeline is defined.`)
+    return notAsked(mart, `${missing} does not exist: \`millrace migrate\` creates it if its pipeline is defined.`)
   const query = queryOf(kysely, mart, definitions)
   try {
     const names = await columnsOf(kysely, query)
@@ -313,10 +313,7 @@ const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Pr
   } catch (error) {
     if (!isDatabaseError(error)) throw error
     if (isLeftOut(mart, error))
-      return notAsked(
-        mart,
-        `it comes with Millrace and is left out of bi, since a definition lacks what it reads (${messageOf(error)}).`,
-      )
+      return notAsked(mart, `shipped with Millrace; not published, since a definition lacks what it reads (${messageOf(error)}).`)
     const opens = mart.sql.split('\n', 1)[0]?.trim()
     const first = lineWhere(text, (line) => line.trim() === opens)
     const at = isRecord(error) && typeof error['position'] === 'string' ? Number(error['position']) - opening.length - 1 : 0

@@ -103,7 +103,7 @@ const besideLoading = async (invocation: Invocation, log: Log): Promise<Database
   if (databaseUrl === null && !isEmbeddedRunning(home)) return null
   return openDatabase({ databaseUrl, home, maxConnections: 2 }).catch((error: unknown) => {
     if (!isEtlError(error)) throw error
-    log.info({ error: error.message }, 'asked at a pace of its own: the warehouse cannot be reached')
+    log.info({ error: error.message }, 'request rate not shared: the warehouse cannot be reached')
     return null
   })
 }

@@ -38,17 +38,17 @@ export const breakCauses = async ({ database }: Runtime): Promise<Cause[]> =>
         (columns[0] === undefined
           ? '; no more figures changed than usual.'
           : `: ${Math.round(share * 100)} % of ${columns[0]} changed, by ${(change * 100).toFixed(1)} % on average.`),
-      changed: `Figures before and after are not comparable; bi.breaks has it, and comparisons across it are marked.${oldest === null ? '' : ` Months from ${oldest} on are as they were.`}`,
-      nextStep: `\`millrace plan ${pipeline}\` says what it costs to load the months before again, and a few cells of them first. Nothing is bought by itself.`,
+      changed: `Figures before and after are not comparable; bi.breaks has it, and comparisons across it are marked.${oldest === null ? '' : ` Months from ${oldest} on were not loaded again.`}`,
+      nextStep: `\`millrace plan ${pipeline}\` shows what it costs to load the earlier months again, and a sample of them first. Nothing is bought automatically.`,
       details: { break_id: breakId, starts_on: startsOn, columns, change, share },
     }),
   )
 
 const breakWords = (kind: string, dataVersion: string | null): string =>
   kind === 'version'
-    ? `names version ${dataVersion} of its data`
+    ? `announces version ${dataVersion} of its data`
     : kind === 'dialect'
-      ? 'answers otherwise in another dialect'
+      ? 'returns other figures in another dialect'
       : 'counts by another method'
 
 const lateCauses = async (runtime: Runtime): Promise<Cause[]> => {
@@ -69,12 +69,12 @@ const lateCauses = async (runtime: Runtime): Promise<Cause[]> => {
       ...(killedMs === null
         ? {
             message: `${isDue} and has not run${soFar(missed.length)}; is \`millrace schedule\` running?`,
-            changed: 'No scheduler started it at its time, although the definition names a schedule.',
+            changed: 'No scheduler started it at its scheduled time.',
             nextStep: 'Start `millrace schedule` again, or run `millrace run` once; this also loads what was missed.',
           }
         : {
             message: `${isDue} and was started several times; each time its process was killed, so it is not started again before its next time.`,
-            changed: 'What was due is not loaded, or only in part.',
+            changed: 'The due data are not loaded, or only in part.',
             nextStep: `Find out what killed the process (out of memory?), then \`millrace run ${pipeline}\`.`,
           }),
       details: { due_at: due, missed: missed.length },
@@ -138,7 +138,7 @@ const levelsReached = (runtime: Runtime, pipeline: string | null, whose: string,
       message: `${whose} has spent or reserved ${spent} of its ${budget} credits for ${month} (${level} % reached).`,
       changed:
         level === 100
-          ? 'No further report is bought in its name this month.'
+          ? 'No further report is bought under this budget this month.'
           : `${budget - spent} credits are left until the month ends.`,
       nextStep: '`millrace quota` shows who spent them; `millrace plan` what the next night would buy.',
       details: { month, spent, budget, level },
@@ -204,8 +204,8 @@ const reasonOf = (pipeline: string, state: DueWindow | null) => {
   if (state.notPublished > 0)
     return of(
       'service late',
-      `The service itself is late: of what was asked for it has not published ${counted(state.notPublished, 'unit')} yet.`,
-      'Nothing has to be done here: every night asks again.',
+      `The service is late: it has not published ${counted(state.notPublished, 'unit')} of the requested data yet.`,
+      'No action needed: every night asks again.',
     )
   if (state.inTrouble > 0)
     return of(
@@ -221,7 +221,7 @@ const reasonOf = (pipeline: string, state: DueWindow | null) => {
     )
   return of(
     'not run',
-    `Nothing failed. The last run that worked on it began at ${state.lastRunAt.slice(0, 16).replace('T', ' ')} UTC.`,
+    `Nothing failed. The last run for it began at ${state.lastRunAt.slice(0, 16).replace('T', ' ')} UTC.`,
     `Is \`millrace schedule\` running? \`millrace run ${pipeline}\` loads what is due.`,
   )
 }

@@ -57,7 +57,7 @@ const creditWords = (reasons: readonly PlannedReason[]): string => {
 }
 
 const reasonTable = ({ reasons, pipelines }: NightPlan): Html =>
-  table('What it would ask for, and why', reasons, 'Nothing is to be loaded.', {
+  table('What it would ask for, and why', reasons, 'Nothing to load.', {
     Pipeline: (row) =>
       html`<a href="${coverageAddress(row.pipeline)}">${pipelines.find(isVersion(row))?.name ?? row.pipeline}</a>`,
     Why: ({ reason }) => reason,
