@@ -165,7 +165,7 @@ const keepOutside = async (trx: Db, picked: RawBuilder<unknown>, which: NamedCel
       select w.job_id, p.first, p.after, w.slice_ids as ids
       from whole w cross join lateral (values (w.window_from, ${from}::date), (${to}::date, w.window_to)) p(first, after) where p.first < p.after
       union all
-      -- Those of one dimension together: a report holds every combination of its values.
+      -- Slices whose first dimension with an unnamed value is the same: together they are every combination of their values, as a report holds them.
       select w.job_id, greatest(w.window_from, ${from}::date), least(w.window_to, ${to}::date), array_agg(s.slice_id order by s.slice_id)
       from whole w join etl.slices s on s.slice_id = any(w.slice_ids) where ${notNamed(which)} is not null group by w.job_id, 2, 3, ${notNamed(which)}
     ), parts as (

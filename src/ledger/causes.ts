@@ -35,7 +35,7 @@ const troubled = sql`
   select case u.state when 'failed' then 'failure' else 'held' end as kind, p.pipeline, u.pipeline_id, u.window_from, u.slice_id, u.error_code,
     u.error_message
   from etl.troubled_units u join etl.pipelines p on p.pipeline_id = u.pipeline_id
-  -- Taken back by a person, who knows.
+  -- Cancelled by a person, who needs no alarm about it.
   where u.error_code is distinct from 'CANCELLED' and not ${isSucceeded}`
 
 /** Versions `p` of pipelines with the drift that their newest load has, but for those that readers see a later one of. */

@@ -128,12 +128,12 @@ export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Prom
     with locked as materialized (
       select u.unit_id, u.ask_number, u.answer_id from etl.units u where ${isUnitOf(job)} order by u.window_from, u.slice_id for update
     ), taken as (
-      -- Its own again, also where a later question found that it still stands.
-      -- An answer's id is the number under which it was asked for.
+      -- The id of an answer is its ask number. A unit that has this answer already takes it again, although a later check may have raised the
+      -- unit's ask number.
       select unit_id, ask_number is not null as known, ask_number is not null and ask_number > ${answerId}::bigint
         and answer_id is distinct from ${answerId}::bigint as newer from locked
     ), last as (
-      -- Window by window: each is one look into an index, however many loads it has. Of the view etl.loads the plan alone takes a millisecond.
+      -- Window by window: each takes one index lookup, however many loads it has. Planning a query on the view etl.loads alone takes a millisecond.
       select max(m.at) as at from generate_series(${from}::date, ${to}::date - 1, ${`1 ${job.windowEvery}`}::interval) as w (at)
         cross join lateral (select greatest(
           (select max(loaded_at) from etl.load_rows where pipeline_id = ${job.pipelineId} and window_from = w.at::date and outcome = 'loaded'),

@@ -51,7 +51,7 @@ export const recordLoad = async (
       from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as x ("windowFrom" date, units integer, "withoutRows" integer[], read bigint,
         inserted bigint, updated bigint, ended bigint, unchanged bigint, quarantined bigint, duplicates bigint, changes jsonb)
     ), beside as materialized (
-      -- The first load of an answer for one unit stands in the answer's own row.
+      -- The first load of an answer for one unit is recorded in the answer's own row.
       select l.* from loaded l join etl.answer_rows a on a.answer_id = ${answerId}::bigint and a.loaded_at is null
         and a.job_id = ${claim.jobId}::bigint and a.pipeline_id = ${claim.pipelineId}::integer and a.window_from = l."windowFrom"
       where a.slice_id is not null and (select count(*) from loaded) = 1
@@ -63,7 +63,7 @@ export const recordLoad = async (
         inserted, updated, ended, unchanged, quarantined, duplicates, "withoutRows", drift, loaded_at, milliseconds, changes
       from loaded where not exists (select from beside) order by "windowFrom"
     ), read as materialized (
-      -- Another version lacks columns of the one that asked, whose next answers are compared.
+      -- Fields are recorded for the version that requested the answer only, since its next answers are compared with them; another version may lack columns.
       select a.answer_id, case when ${fields === null}::boolean or a.pipeline_id <> ${claim.pipelineId}::integer then a.shape_id else etl.shape_of(h.asks, h.metrics,
         h.top_rows, h.dialect, h.source_order, h.data_version, ${[...(fields?.missing ?? [])]}::text[], ${[...(fields?.partly ?? [])]}::text[]) end as shape_id
       from etl.answer_rows a join etl.answer_shapes h on h.shape_id = a.shape_id where a.answer_id = ${answerId}::bigint
@@ -78,7 +78,7 @@ export const recordLoad = async (
       where a.answer_id = ${answerId}::bigint
         and (b.loaded_at is not null or a.verdict is distinct from 'good' or a.shape_id <> r.shape_id)
     ), counted as (
-      -- A replay into a closed window changes how many rows it has, and nothing else of it.
+      -- A replay into a closed window changes its number of rows and nothing else.
       update etl.windows w set closed_rows = w.closed_rows + l.inserted - l.ended from loaded l
       where w.pipeline_id = ${claim.pipelineId} and w.window_from = l."windowFrom" and w.closed_generation is not null and l.inserted <> l.ended
     ), answered as (${closeQuarantine(units)})
@@ -106,7 +106,7 @@ export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fing
       select answer_id, ${claim.pipelineId}::integer, w.at::date, ${claim.jobId}::bigint, ${claim.runId}::bigint, 'unchanged'
       from stood cross join generate_series(${from}::date, ${to}::date - 1, ${`1 ${claim.windowEvery}`}::interval) as w (at) returning load_id
     ), settled as (
-      -- Confirmed by a later question: an answer asked for in between must not replace it.
+      -- Confirmed by a later check: an answer requested in between must not replace it.
       update etl.units u set job_id = nullif(u.job_id, ${claim.jobId}::bigint),
         ask_number = case when u.answer_id = ${loaded.answerId}::bigint then greatest(u.ask_number, ${claim.askNumber}::bigint) else u.ask_number end
       where ${these}

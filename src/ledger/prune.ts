@@ -95,16 +95,16 @@ export const landingsNeeded = async (db: Db, landings: readonly NamedLanding[]):
   const needed = await queryColumn<Row<'etl.answers', 'landing'>>(db)`
     select l.landing from unnest(${locators}::text[], ${askNumbers}::bigint[]) as l (landing, ask_number)
     where l.ask_number in (select ask_number from etl.jobs where state = 'open' and ask_number is not null)
-      -- Paid pages of a walk that goes on later.
+      -- Paid pages of an interrupted walk, which a later run resumes.
       or l.landing in (select unnest(string_to_array(begun_landing, ' ')) from etl.jobs where state in ('open', 'held', 'failed') and begun_landing is not null)
       or exists (select 1 from etl.answers a where ${liesIn} and (
         exists (select 1 from etl.jobs j where j.answer_id = a.answer_id and j.state in ('open', 'held', 'failed'))
         or exists (select 1 from etl.units u where u.held_answer_id = a.answer_id)
-        -- Another version of the pipeline may have loaded it too, whose slices have numbers of their own.
+        -- Another version of the pipeline may have loaded it, too; its slices have other numbers.
         or exists (
           select 1 from (select pipeline_id, array_agg(window_from) as windows from etl.loads where answer_id = a.answer_id group by 1) d
             join etl.pipelines t on t.pipeline_id = d.pipeline_id
-            -- Once for all windows.
+            -- The slices are found once for all windows, by offset 0.
             cross join lateral (
               select s.slice_id from etl.slices o join etl.pipelines f on f.pipeline_id = o.pipeline_id
                 join etl.slices s on s.pipeline_id = t.pipeline_id and s."values" = ${valuesIn('o', 'f', 't')}

@@ -137,7 +137,7 @@ const needsApproval = (
 
 /** Part of a statement over `asked`: opens the windows of units that are asked for. */
 export const openingWindows = (pipelineId: number): RawBuilder<unknown> => sql`opened as (
-    -- Read from what was asked for: the server begins with the last of the statements that nothing reads, and a load locks its units first.
+    -- Reads the rows of asked, so that it runs after them: PostgreSQL begins with the last of the statements that nothing reads, and a load locks its units first.
     insert into etl.windows (pipeline_id, window_from) select distinct ${pipelineId}::integer, window_from from asked
     on conflict (pipeline_id, window_from) do update set closed_generation = null, closed_at = null, closed_units = null, closed_rows = null
       where windows.closed_generation is not null

@@ -119,7 +119,7 @@ export const registerReplay = async (
         join etl.answers a on a.answer_id = w.answer_id join etl.pipelines p on p.pipeline_id = ${pipelineId}
         left join etl.jobs asked on asked.job_id = a.job_id
         cross join lateral (
-          -- An answer that another version of the pipeline asked for names that version's slices, and may span units that this one never asked for.
+          -- An answer that another version requested names that version's slices, and may span units that this version never had.
           select min(u.window_from) as window_from, etl.window_end(max(u.window_from), p.window_every) as window_to,
             array_agg(distinct u.slice_id order by u.slice_id) as slice_ids, count(*) as cells
           from etl.slices o join etl.pipelines f on f.pipeline_id = o.pipeline_id

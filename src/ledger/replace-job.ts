@@ -176,7 +176,7 @@ const moveWaiting = async (trx: Db, former: JobRow, every: WindowSize, made: rea
         cross join lateral (select greatest(j.window_from, e.window_from) as first, least(j.window_to, e.window_to) as after,
           array(select i.id from unnest(j.slice_ids) with ordinality i (id, place) where e.slice_ids is null or i.id = any(e.slice_ids) order by i.place) as ids) x
     )
-    -- Ahead of what was planned beside its whole: parts of parts come first, so that a few refusals lead to a part that is taken, or to none.
+    -- Parts come before the jobs planned beside the whole, and parts of parts first: a few refusals then lead to a part that the service takes, or to none.
     insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids, window_from, window_to)
     select run_id, job_id, priority - 1, units, case when units < cells then ids end, case when units < cells then first end, case when units < cells then after end
     from wanted where units > 0`

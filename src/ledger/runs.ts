@@ -58,7 +58,7 @@ export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unk
         and (r.state = 'done' or (r.summary ->> 'held_alone')::boolean and not exists (
           select from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id join etl.units u on u.pipeline_id = j.pipeline_id
             and u.window_from >= j.window_from and u.window_from < j.window_to and u.slice_id = any(j.slice_ids)
-          -- Released, or asked for again since: it has that answer or a later one.
+          -- Finished for this unit: it was released, or requested again since, and has that answer or a later one.
           where w.run_id = r.run_id and (w.outcome = 'held' or w.held_units > 0)
             and coalesce(u.ask_number, 0) < coalesce(j.answer_id, j.ask_number, r.begun_at_ask))) as is_finished
       from etl.runs r where r.command = 'backfill' and r.arguments - 'resumes' = ${JSON.stringify(named)}::jsonb
@@ -123,7 +123,7 @@ export const runSummary = (db: Db, runId: number): Promise<RunSummary> =>
       cross join (select count(*) filter (where j.submitted_at is not null) as submitted, coalesce(sum(j.used_quota), 0) as quota
         from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
         where w.run_id = ${runId}::bigint and j.run_id = w.run_id and j.report_state is not null) j
-      -- Records of units that are held with the answer: no load counts them.
+      -- Rejected records of units that are held with the answer: no load counts them.
       cross join (select count(*) as records from etl.run_jobs w join etl.jobs x on x.job_id = w.job_id
         join etl.quarantine r on r.answer_id = x.answer_id and r.run_id = w.run_id
         join etl.units u on u.unit_id = r.unit_id and u.held_answer_id = r.answer_id where w.run_id = ${runId}::bigint) h`

@@ -44,7 +44,7 @@ export const settleWaiting = (
   { jobId, doneFor, mayPass }: Settled,
 ): RawBuilder<unknown> => sql`
   update etl.run_jobs w set outcome = ${outcome}, finished_at = clock_timestamp(), held_units = (
-      -- By the index of held units, of which there are few: a job may have tens of thousands.
+      -- Uses the index of held units, of which there are few; a job may have tens of thousands of units.
       select count(*) from etl.units u where u.pipeline_id = s.pipeline_id and u.held_answer_id = s.answer_id
         and u.slice_id + 0 = any(coalesce(w.slice_ids, s.slice_ids))
         and u.window_from + 0 >= coalesce(w.window_from, s.window_from) and u.window_from + 0 < coalesce(w.window_to, s.window_to))

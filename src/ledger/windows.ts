@@ -171,7 +171,7 @@ export const unitsLeftBehind = (db: Db, pipelineId: number, windowFrom: IsoDate)
   queryValue<Row<'etl.jobs', 'slice_ids'>>(db)`
     with loaded as materialized (
       select u.slice_id, ${isFree} as is_free, a.source_last_updated as release, a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
-      -- A walk's answer is for one window, of whatever pipeline: by both an index finds them, where by number alone all answers there are would be read.
+      -- An answer is for one window and may be of any pipeline: by pipeline and window an index finds it; by answer_id alone all answers would be read.
       from etl.units u join etl.answers a on a.answer_id = u.answer_id
         and a.pipeline_id = any(array(select pipeline_id from etl.pipelines)) and a.window_from = u.window_from
       where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and a.source_last_updated is not null

@@ -372,7 +372,7 @@ const updateChanged = (comparison: Comparison, expected: RowsByUnit): Promise<Ro
           _loaded_at = ${stamp(comparison)}
         from ${differenceTable} d where ${where} returning t._revision
       ), old as (select count(*) as rows, count(*) filter (where late) as late, coalesce(sum(_revision + 1), 0) as revisions from kept)
-      -- What was kept must be what was replaced: another load may have replaced it between the two.
+      -- The rows moved to the history must be the rows replaced: another load may have replaced some between the two statements.
       select new.rows as n, old.late + (case when (old.rows, old.revisions) = (new.rows, new.revisions) then 0 else 1 end) as late
       from old, (select count(*) as rows, coalesce(sum(_revision), 0) as revisions from changed) new`,
     expected,

@@ -118,7 +118,7 @@ export const assertOwnNames = async (trx: Db, definitions: readonly Definition[]
     trx,
   )`select c.relname as name from pg_class c where c.relnamespace = to_regnamespace('bi') and c.relname in (
       select unnest(${['freshness', ...marts.map(({ name }) => name)]}::text[]) union all select p.name || e.ending from unnest(${pipelines}::text[]) as p (name), ${endings})
-    -- What was a pipeline's may become a mart's, and the other way round.
+    -- A name may move from a pipeline to a mart, and back.
     and c.relname not in (select name from etl.marts union all select v.pipeline || e.ending from etl.published_versions v, ${endings})
     and not (c.relname = 'freshness' and coalesce(pg_get_viewdef(c.oid), '') ~ 'etl[.]|window_states') order by 1`
   if (foreign.length === 0) return

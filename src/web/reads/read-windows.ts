@@ -100,7 +100,7 @@ const countUnits = async (db: Db, windows: readonly Key[]): Promise<ReadonlyMap<
       cross join lateral (select count(u.answer_id)::float8 as loaded,
         (count(*) filter (where u.answer_id is null and u.job_id is null and u.held_answer_id is null))::float8 as idle
         from etl.units u where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from) c
-      -- Of values that left; there are few.
+      -- Slices that left the lists; there are few.
       cross join lateral (select count(u.answer_id)::float8 as loaded, (count(*) - count(u.answer_id))::float8 as idle
         from etl.slices s cross join lateral (select u.answer_id from etl.units u where u.pipeline_id = w.pipeline_id
           and u.window_from = w.window_from and u.slice_id = s.slice_id and u.job_id is null and u.held_answer_id is null offset 0) u
