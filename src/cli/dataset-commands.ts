@@ -48,7 +48,7 @@ const writeDataset = async (invocation: Invocation, name: string): Promise<numbe
   output.line(
     isFilled
       ? `Next: read these files, then \`millrace check\` and \`millrace migrate\`. After a change of the columns \`millrace new migration ${name}\` writes the difference.`
-      : `Next: fill in what is marked, then \`millrace new migration ${name}\` and \`millrace migrate\`.`,
+      : `Next: fill in the marked places, then \`millrace new migration ${name}\` and \`millrace migrate\`.`,
   )
   return 0
 }

@@ -185,7 +185,7 @@ const creditsLeft = ({ api, said, hasFailed }: Answer<Credits>, isOneOfSeveral: 
   const whose = isOneOfSeveral ? `The service ${api}` : 'The service'
   const { remaining = null, requests = null, userAllowance = null, userRemaining = null } = said ?? {}
   if (remaining === null && hasFailed) return `${whose} could not be read for the credits left: see the error.`
-  if (remaining === null) return `${whose} does not tell the credits left.`
+  if (remaining === null) return `${whose} does not report the credits left.`
   const isOnePurse = requests === null || requests === remaining
   const both = isOnePurse ? '' : ` for reports, ${formatNumber(requests)} for requests`
   const of = userAllowance === null ? '' : ` of ${formatNumber(userAllowance)}`

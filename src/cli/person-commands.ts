@@ -40,7 +40,11 @@ const list = async (invocation: Invocation, pipelines: readonly string[]): Promi
       credits: ({ quota }) => quota,
       submitted: ({ submitted_at }) => times.at(submitted_at),
     })
-    output.line(`${rows.length} of ${total} purchases.`)
+    output.line(
+      total === 0
+        ? 'No purchase is open, uncertain, lost, given up or unused.'
+        : `${rows.length} of ${counted(total, 'purchase')}.`,
+    )
     if (rows.length > 0) times.sayZone(output)
     const kinds = new Set(rows.map(({ kind }) => kind))
     if (kinds.has('uncertain'))

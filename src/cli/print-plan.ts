@@ -149,7 +149,7 @@ const totalWords = (jobs: readonly PreviewJob[]): string => {
 const creditWords = (jobs: readonly PreviewJob[]): string => {
   const credits = counted(sum(jobs, 'quota'), 'credit')
   if (jobs.every(({ quota }) => quota !== null)) return credits
-  return jobs.some(({ quota }) => (quota ?? 0) > 0) ? `${credits} and what has no price yet` : 'price not known'
+  return jobs.some(({ quota }) => (quota ?? 0) > 0) ? `${credits} plus purchases of unknown price` : 'price not known'
 }
 
 /** Most lines of pipelines with purchases that need approval. */
@@ -175,7 +175,7 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
   const names = [...new Set(lines.map(({ pipeline }) => pipeline))].join(' ')
   // `approve` works only after a run has held the purchases.
   const isHere = pipelines.some(({ waiting }) => waiting.units > 0)
-  const command = `* Needs approval${isHere ? '' : '; once a run holds it'}: millrace approve${names.length > 40 ? '' : ` ${names}`}`
+  const command = `* Needs approval${isHere ? '' : '; after the next run'}: millrace approve${names.length > 40 ? '' : ` ${names}`}`
   return [...shown, command]
 }
 

@@ -33,7 +33,7 @@ const replayMonths = async (invocation: Invocation): Promise<number> => {
 const replayOne = async (invocation: Invocation, answer: unknown): Promise<number> => {
   const { args, options, signal } = invocation
   if (args.length > 0 || ['from', 'to', 'only'].some((name) => options[name] !== undefined))
-    throw usageError('An answer knows its pipeline and months: write --answer ID alone.')
+    throw usageError('--answer ID takes neither pipelines nor months: the answer has both.')
   const answerId = wholeNumber(answer, (text) => `--answer is '${text}', expected the number of an answer.`)
   return withRuntime(invocation, { callsService: false, usesLanding: true, pipelines: [] }, async (runtime, progress) => {
     const result = await replayAnswer(runtime, answerId, signal)
@@ -66,7 +66,11 @@ const list = async (invocation: Invocation, pipelines: readonly string[]): Promi
       reason: ({ reason }) => reason,
       raw: ({ raw }) => clipText(raw.replaceAll(/\s+/g, ' '), 60),
     })
-    output.line(`${rows.length} of ${total} rows. \`millrace quarantine show ID\` prints one whole.`)
+    output.line(
+      total === 0
+        ? 'No rejected rows.'
+        : `${rows.length} of ${counted(total, 'row')}. \`millrace quarantine show ID\` prints one in full.`,
+    )
     return 0
   })
 }
@@ -77,7 +81,7 @@ const show = async (invocation: Invocation, ids: readonly string[]): Promise<num
   const id = wholeNumber(ids.join(' '), () => words)
   return withDatabase(invocation, async ({ kysely }) => {
     const row = await showQuarantine(kysely, id)
-    if (row === null) throw usageError(`No row ${id} is in quarantine; \`millrace quarantine list\` names those that are.`)
+    if (row === null) throw usageError(`No row ${id} is in quarantine; \`millrace quarantine list\` lists the rows.`)
     output.summary('quarantine show', { ...row })
     for (const [name, value] of Object.entries(row)) if (name !== 'raw') output.line(`${name.padEnd(14)} ${String(value ?? '-')}`)
     output.line()

@@ -34,7 +34,7 @@ export const printSummary = (
     units.held > 0
       ? 'units held'
       : listsNotObeyed > 0
-        ? `${counted(listsNotObeyed, 'list')} not obeyed`
+        ? `${counted(listsNotObeyed, 'list')} not accepted`
         : missing > 0
           ? `${counted(missing, 'answer')} gone`
           : 'units waiting'

@@ -54,7 +54,7 @@ export const readableBill = (credits: number | null): number | null =>
 
 /** @param what was bought */
 export const unreadableBill = (what: string, credits: number): string =>
-  `${what}: the service says that it cost ${Number.isFinite(credits) ? `${credits} credits` : 'what is no number'}. It is booked as unknown; ask the service.`
+  `${what}: the service says that it cost ${Number.isFinite(credits) ? `${credits} credits` : 'what is no number'}. It is recorded as unknown; ask the service.`
 
 /** A price that no bill proves: a setting of the account, or what other accounts paid. */
 export interface NamedPrice {

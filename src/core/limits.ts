@@ -119,7 +119,7 @@ export const guardSchema = z
     ],
     { error: 'off, or a map such as { credits_per_night: 500 } or { factor: 3 }' },
   )
-  .describe('What a night may buy by itself. Default: twice what nights cost of late, and at least one report.')
+  .describe('What a night may buy without approval. Default: twice what recent nights cost, and at least one report.')
   .optional()
   .transform((rule = { creditsPerNight: null, factor: 2 }) => rule)
 

@@ -285,7 +285,7 @@ export const definitionSchema = z.strictObject(
     schedule: schedule.optional().describe('When `millrace schedule` runs the pipeline.'),
     table: table.describe('The table the rows go to.'),
     limits: limitsSchema.prefault({}).describe('Everything that has a bound.'),
-    report: report.optional().describe('What to do by itself when the choice costs money.'),
+    report: report.optional().describe('What runs do without asking when the choice costs money.'),
     guard: guardSchema,
     tags: tags.optional(),
     expect: expectation.optional().describe('By when the data must be there.'),

@@ -174,8 +174,8 @@ async function* walkUntilShort(
       if (index === 1 && options.paging?.isProved === false && first.records === options.pageSize)
         throw new EtlError(
           'UNUSABLE',
-          `${options.unitKey}: the first page is full and the next one is empty, so there may be more. Nothing was loaded, and it is not asked for again by ` +
-            'itself. Write another limits.page_size, then: `millrace backfill … --force`.',
+          `${options.unitKey}: the first page is full and the next one is empty, so there may be more. Nothing was loaded, and it is not requested again ` +
+            'automatically. Write another limits.page_size, then: `millrace backfill … --force`.',
         )
       break
     }

@@ -76,7 +76,7 @@ export const openReport = async (buying: Buying): Promise<ReportRecord> => {
   if (current.requestHash !== requestHash(api.request))
     context.notice(
       'REPORT_DIFFERS',
-      `${options.unitKey}: report ${current.reportId ?? ''} was asked for with other parameters than the definition has now. It is loaded as it is; to buy another: \`millrace backfill … --force\`.`,
+      `${options.unitKey}: report ${current.reportId ?? ''} was requested with other parameters than the definition has now. It is loaded as it is; to buy another: \`millrace backfill … --force\`.`,
     )
   return current
 }
@@ -200,7 +200,7 @@ const writeDownId = async (buying: Buying, reportId: string, word: string | null
     } catch (error) {
       if (isEtlError(error) && (error.code === 'REPORT_PENDING' || error.code === 'REPORT_UNCERTAIN')) throw error
       const pause = writePausesMs[attempt]
-      log.error({ report_id: reportId, error: messageOf(error) }, 'the id of a submitted report is not on record yet')
+      log.error({ report_id: reportId, error: messageOf(error) }, 'the id of a submitted report is not recorded yet')
       if (error === leftBehind) throw stillWritten(unitKey, reportId)
       // What the ledger refuses once it refuses at every attempt.
       if (pause === undefined || (isEtlError(error) && error.code === 'INTERNAL')) throw notKept(error, unitKey, reportId)
@@ -209,14 +209,14 @@ const writeDownId = async (buying: Buying, reportId: string, word: string | null
     }
   }
   const record = await report.current()
-  if (record === null) throw new EtlError('INTERNAL', `${unitKey}: the report just submitted is not on record.`)
+  if (record === null) throw new EtlError('INTERNAL', `${unitKey}: the report just submitted is not recorded.`)
   return record
 }
 
 const stillWritten = (unitKey: string, reportId: string): EtlError =>
   new EtlError(
     'INTERRUPTED',
-    `${unitKey}: report ${reportId} was bought; another session locks its row. The id is noted beside the landings, and put on record once that session ends, by the database or by the next command.`,
+    `${unitKey}: report ${reportId} was bought; another session locks its row. The id is noted beside the landings, and recorded once that session ends, by the database or by the next command.`,
   )
 
 /** The service gave a report that it had made before, for another job. */
@@ -229,7 +229,7 @@ const taken = (message: string, unitKey: string, notBefore: number): EtlError =>
 const notKept = (cause: unknown, unitKey: string, reportId: string): EtlError =>
   new EtlError(
     'REPORT_UNCERTAIN',
-    `${unitKey}: report ${reportId} was bought and could not be put on record (${messageOf(cause)}). Keep this id; the job is held until you decide.`,
+    `${unitKey}: report ${reportId} was bought, but could not be recorded (${messageOf(cause)}). Keep this id; the job is held until you decide.`,
     { cause },
   )
 

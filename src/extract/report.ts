@@ -114,7 +114,7 @@ const stillOpen = async (buying: Buying, record: ReportRecord, status: ReportSta
     await context.report.polled({ statusWord: word, nextPollInMs: 0 })
     throw new EtlError(
       'BAD_RESPONSE',
-      `${about}: the service gave this id and does not know it. Ask the service; \`millrace reports adopt\` records another id; nothing is bought again by itself.`,
+      `${about}: the service returned this id, but does not know it. Ask the service; \`millrace reports adopt\` records another id; nothing is bought again automatically.`,
     )
   }
   const waitMs = await pauseAfter(buying, record.polls)
@@ -220,11 +220,11 @@ const refused = async (buying: Buying, record: ReportRecord, word: string, found
     return leave(
       buying,
       word,
-      `${about}, and the run has waited for it until its deadline (limits.deadline). The next run asks for it again; it is not bought again.`,
+      `${about}, and the run has waited for it until its deadline (limits.deadline). The next run polls it again; it is not bought again.`,
     )
   const waitMs = await pauseAfter(buying, Math.max(record.polls, looksBeforeRefusal))
   await context.report.polled({ statusWord: word, nextPollInMs: waitMs })
-  const message = `${about}. It is asked for again, with a fresh link, in ${Math.max(1, Math.round(waitMs / 1000))} s; it is not bought again.`
+  const message = `${about}. It is requested again, with a fresh link, in ${Math.max(1, Math.round(waitMs / 1000))} s; it is not bought again.`
   if (record.state !== 'ready') context.notice('DOWNLOAD_REFUSED', message)
   throw pending(message, context.clock.now() + waitMs)
 }

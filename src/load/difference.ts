@@ -143,7 +143,7 @@ export const momentOf = async (
     select ended is not null as has_history, to_char(greatest(${sql.join([sql`transaction_timestamp()`, sql`ended + interval '1 microsecond'`, ...follows])}) at time zone 'UTC',
       'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
     from (select max(h._valid_to) as ended from ${historyTable(definition)} h where ${amongValues(definition, scope, 'h')}) past`
-  if (row === undefined) throw new EtlError('INTERNAL', `${definition.pipeline}: the moment of a load could not be asked for.`)
+  if (row === undefined) throw new EtlError('INTERNAL', `${definition.pipeline}: the time of the load could not be read.`)
   return { loadedAt: row.at, hasHistory: row.has_history }
 }
 

@@ -186,7 +186,7 @@ const undefinedColumn = (definition: Definition, column: LiveColumn, live: reado
       definition,
       table,
       name,
-      `data.${table}.${name} is not in the definition: loads leave it alone.`,
+      `data.${table}.${name} is not in the definition: loads do not write it.`,
       'warning',
     )
   const message = `data.${table}.${name} is not in the definition; add it there, or drop it in a migration.`

@@ -83,7 +83,7 @@ const cannotShare = (key: string, dimension: string): EtlError =>
   new EtlError(
     'DEFINITION',
     `${key}: the answer has rows of several values of ${dimension}, and no key column says which row is whose. ` +
-      `Name a field of the response in columns.${dimension}.from, or ask for one value at a time.`,
+      `Name a field of the response in columns.${dimension}.from, or request one value at a time.`,
   )
 
 /** What a load may touch: rows of these windows and values, but for units that keep what they have. */

@@ -219,7 +219,7 @@ export const refuseUnpublished = async (
   throw new EtlError(
     'NOT_PUBLISHED',
     `${claim.box.key}: the answer has rows of earlier windows but none of ${showSpan({ from: first.from, to: last.to })}, so this counts as not published yet. ` +
-      'The next run asks for it again.',
+      'The next run requests it again.',
     { follows: { next: 'load up to', day: first.from } },
   )
 }

@@ -53,7 +53,7 @@ export const damageOf = (place: string, error: unknown): { readonly message: str
   if (isEtlError(error) && error.code === 'LANDING_CORRUPT') return { message: error.message }
   // Data that PostgreSQL does not take: no text, no number, out of range.
   if (!sqlStateOf(error).startsWith('22')) throw error
-  return { message: `${place} cannot be taken in: ${messageOf(error)}. Restore it from a backup, or delete it.` }
+  return { message: `${place} cannot be adopted: ${messageOf(error)}. Restore it from a backup, or delete it.` }
 }
 
 const adoptWalk = (db: Db, landing: LandingStore, walk: FoundWalk): Promise<TakenUp> =>

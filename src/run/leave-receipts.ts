@@ -102,7 +102,7 @@ const takeBack = async (memo: ReportMemo, work: ReceiptWork, intended: Purchase 
       return await inTime({ signal, clock }, unstopped(withdraw))
     } catch (error) {
       if (pause === null || signal.aborted || isFinal(error)) throw error
-      log.warn({ job_id: claim.jobId, error: messageOf(error) }, 'an intent that was not sent is still on record')
+      log.warn({ job_id: claim.jobId, error: messageOf(error) }, 'an intent that was not sent is still recorded')
       await clock.sleep(pause, signal).catch(() => undefined)
     }
   }

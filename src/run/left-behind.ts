@@ -52,7 +52,7 @@ export const leaveBehind = async (
   await landing.notes
     .write(leftPath(warehouse, jobId, fence), JSON.stringify(left))
     .catch((error: unknown) =>
-      log.warn({ job_id: jobId, reason: messageOf(error) }, 'requests could neither be put on record nor noted'),
+      log.warn({ job_id: jobId, reason: messageOf(error) }, 'requests could neither be recorded nor noted beside the landings'),
     )
 }
 
@@ -66,7 +66,7 @@ export const takeInLeft = async (runtime: LeavingRuntime & Pick<Runtime, 'databa
       await takeIn(runtime, left)
       await landing.notes.remove(path)
     } catch (error) {
-      log.warn({ note: path, reason: messageOf(error) }, 'a note of paid requests is not taken in')
+      log.warn({ note: path, reason: messageOf(error) }, 'a note of paid requests could not be recorded')
     }
   }
 }

@@ -154,7 +154,7 @@ const unreadWords = (unitKey: string, credits: number | null, isUncounted: boole
 const unbooked =
   ({ runtime, claim }: JobWork) =>
   (error: unknown): void =>
-    runtime.log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'a paid page could not be put on record yet')
+    runtime.log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'a paid page could not be recorded yet')
 
 /** Records the answered requests, so that their bills count before anybody buys more. */
 export const book = ({ runtime, requests }: JobWork): Promise<void> =>

@@ -51,9 +51,7 @@ const answerOf = async (reading: Reading, model: SemanticModel, compiled: Compil
       ...comparedNotes(compared),
       ...state.method_breaks.map(breakNote),
       ...compiled.notes,
-      ...(limit > compiled.limit
-        ? [`${limit - compiled.limit} more than were asked for, since they tie with the last one.`]
-        : []),
+      ...(limit > compiled.limit ? [`${limit - compiled.limit} more than requested, since they tie with the last one.`] : []),
       ...(rows.length > limit ? [`Only the first ${limit} rows are shown; ask for more (limit) or for less (where).`] : []),
       ...(rows.length === 0 ? ['Nothing fits: no row has these values, or nothing is loaded of the period.'] : []),
       ...(state.cells_missing.length > 0

@@ -125,5 +125,5 @@ ${uncertain ? '' : button('Release')}`
   }
   if (unit.state === 'failed') return html`${command(`millrace run ${unit.pipeline}`)} ${button('Retry')}`
   if (unit.state === 'loaded') return html`nothing to do`
-  return html`it resumes by itself`
+  return html`it resumes automatically`
 }

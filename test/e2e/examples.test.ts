@@ -206,7 +206,7 @@ test('a dataset of the second API takes the list of the definition beside it; wh
   expect(readFileSync(join(pipelines, 'disputes.yaml'), 'utf8')).toContain('customer: [cus_north, cus_south]')
   for (const name of ['charges', 'disputes']) rmSync(join(pipelines, `${name}.yaml`))
   const written = await dataset('refunds')
-  expect([written.code, written.stdout]).toEqual([0, expect.stringContaining('Next: fill in what is marked')])
+  expect([written.code, written.stdout]).toEqual([0, expect.stringContaining('Next: fill in the marked places')])
   const text = readFileSync(join(pipelines, 'refunds.yaml'), 'utf8')
   expect(text).toContain('key: [date, customer, id]')
   expect(text).toContain('customer: ["FILL IN: cus_ and letters or digits"]')

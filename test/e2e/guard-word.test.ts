@@ -65,7 +65,7 @@ test.skipIf(!hasTerminals)(
   async () => {
     await succeeded(millrace('migrate'))
     const no = await atTerminal('n', 'run', traffic)
-    expect(no.screen).toMatch(/Needs approval; once a run holds it: millrace approve/)
+    expect(no.screen).toMatch(/Needs approval; after the next run: millrace approve/)
     expect(no.screen).toMatch(/Buy what needs approval, too\? \[y\/N\]/)
     expect(no.code).toBe(1)
     const usual = spent()

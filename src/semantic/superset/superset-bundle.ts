@@ -108,7 +108,7 @@ const whyNot = ({ views }: BundleWork, { charts, filters }: Dashboard, whole: Da
     if (columns === undefined) return `bi.${view} is not there; run \`millrace migrate\``
     const unknown = asks.find((column) => !columns.includes(column))
     if (unknown !== undefined)
-      return `'${name}' asks for bi.${view}.${unknown}, which is not there; correct the file, or the header of the mart`
+      return `'${name}' reads bi.${view}.${unknown}, which does not exist; correct the file, or the header of the mart`
   }
   return null
 }

@@ -63,18 +63,18 @@ const countries = async (http: HttpClient, definitions: readonly Definition[]): 
   if (offered === null) return [notAsked(`countries and months: the service has no ${endpoints.capabilities}.`)]
   const accepted = [proved(`the key is accepted by ${endpoints.capabilities}.`), ...datesToCome(offered)]
   const known = new Set(offered.families.flatMap(({ values }) => values['countries'] ?? []))
-  if (known.size === 0) return [...accepted, notAsked('countries: the service does not tell which the key may ask for.')]
+  if (known.size === 0) return [...accepted, notAsked('countries: the service does not list those the key may request.')]
   const refused = definitions.flatMap((definition) =>
     definition.dimensions
       .filter((dimension) => dimension.name === 'country')
       .flatMap((dimension) => dimension.values.filter((value) => !known.has(value)))
       .map((value) =>
         wrong(
-          `${definition.pipeline}: the key may not ask for country '${value}'; see \`millrace capabilities\`, then correct for_each.`,
+          `${definition.pipeline}: the key may not request country '${value}'; see \`millrace capabilities\`, then correct for_each.`,
         ),
       ),
   )
-  return [...accepted, ...(refused.length > 0 ? refused : [proved('the key may ask for every country of the definitions.')])]
+  return [...accepted, ...(refused.length > 0 ? refused : [proved('the key may request every country of the definitions.')])]
 }
 
 const datesToCome = ({ families }: Capabilities): ServiceFinding[] => {

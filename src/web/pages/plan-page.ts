@@ -53,11 +53,11 @@ const totalWords = ({ reasons, pipelines }: NightPlan): string => {
 const creditWords = (reasons: readonly PlannedReason[]): string => {
   const known = sum(reasons, 'credits')
   if (reasons.every(({ credits }) => credits !== null)) return `about ${counted(Math.round(known), 'credit')}`
-  return known > 0 ? `about ${counted(Math.round(known), 'credit')} and what has no price yet` : 'price not known'
+  return known > 0 ? `about ${counted(Math.round(known), 'credit')} plus purchases of unknown price` : 'price not known'
 }
 
 const reasonTable = ({ reasons, pipelines }: NightPlan): Html =>
-  table('What it would ask for, and why', reasons, 'Nothing to load.', {
+  table('What it would request, and why', reasons, 'Nothing to load.', {
     Pipeline: (row) =>
       html`<a href="${coverageAddress(row.pipeline)}">${pipelines.find(isVersion(row))?.name ?? row.pipeline}</a>`,
     Why: ({ reason }) => reason,

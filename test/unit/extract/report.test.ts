@@ -597,7 +597,7 @@ describe('a download', () => {
       notBefore: start + 11_250,
       follows: { next: 'wait', isFinal: false },
       message:
-        'u: the download of report r1 is refused (403). It is asked for again, with a fresh link, in 11 s; it is not bought again.',
+        'u: the download of report r1 is refused (403). It is requested again, with a fresh link, in 11 s; it is not bought again.',
     })
     expect(memo.record).toMatchObject({ state: 'ready', nextPollInMs: 11_250 })
     expect(memo.steps).toEqual(['ready complete 5 9', 'polled complete 11250'])
@@ -626,7 +626,7 @@ describe('a download', () => {
       code: 'REPORT_PENDING',
       notBefore: start + 24 * hour,
       follows: { next: 'wait', isFinal: true },
-      message: expect.stringContaining('The next run asks for it again'),
+      message: expect.stringContaining('The next run polls it again'),
     })
     expect(memo.record).toMatchObject({ state: 'ready', nextPollInMs: 0 })
     const endless = await errorOf({ record: { ...ready, deadlineInMs: null }, downloads: [404] })

@@ -88,7 +88,7 @@ test('a dashboard whose mart, column or pipeline is gone is left out with the re
     view.name === 'keyword_gap' ? { ...view, columns: view.columns.filter(({ name }) => name !== 'volume') } : view,
   )
   expect(supersetBundle({ ...work, views: fewer }).skipped[0]).toMatch(
-    /'Keywords that another domain has' asks for bi\.keyword_gap\.volume/,
+    /'Keywords that another domain has' reads bi\.keyword_gap\.volume/,
   )
   expect(supersetBundle({ ...work, definitions: [] }).skipped).toHaveLength(4)
 })
