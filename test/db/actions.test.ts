@@ -293,9 +293,9 @@ describe('a purchase', () => {
     }
     const { processId } = await newProcess(db)
     const { job } = await uncertain({ report_id: 'mine', report_state: 'submitted', state: 'open', holder: processId })
-    await expect(adopt(job, 'x')).rejects.toMatchObject(refused('still worked on'))
+    await expect(adopt(job, 'x')).rejects.toMatchObject(refused('still in progress'))
     const left = await uncertain({ report_state: 'intent', state: 'open' })
-    await expect(adopt(left.job, 'x')).rejects.toMatchObject(refused('still worked on'))
+    await expect(adopt(left.job, 'x')).rejects.toMatchObject(refused('still in progress'))
   })
 
   test('that was given up is listed as that, and not as lost', async () => {
