@@ -14,17 +14,17 @@ const kind = (severity: Severity, about: string, hasEnd = true) => ({ severity, 
 /** Every kind of alarm by name. A new kind is a line here and a reader of its causes in src/schedule/notify/alarm-causes.ts. */
 export const alarmKinds = {
   failure: kind('error', 'units failed'),
-  held: kind('warning', 'units wait for a person'),
-  late: kind('critical', 'a scheduled run is an hour overdue, or was killed again and again'),
+  held: kind('warning', 'units are held and need action'),
+  late: kind('critical', 'a scheduled run is an hour overdue, or was killed repeatedly'),
   due: kind('error', 'a month is not loaded on the day it is expected'),
-  list: kind('warning', 'a list came empty or much shorter and is not obeyed'),
+  list: kind('warning', 'a list came empty or much shorter and is not used'),
   drift: kind('warning', 'answers have other fields than the definition says'),
   quarantine: kind('warning', 'rows were rejected'),
-  test: kind('warning', 'rows were loaded that fail a test of their definition', false),
+  test: kind('warning', 'loaded rows fail a test of their definition', false),
   restated: kind('warning', 'the service changed loaded values by more than a test allows', false),
   break: kind('warning', 'the service counts by another method from a month on', false),
-  quota: kind('warning', 'a budget is spent to 80 % or 100 %'),
-  approval: kind('warning', 'a run found more to buy than its guard allows'),
+  quota: kind('warning', '80 % or 100 % of a budget is spent'),
+  approval: kind('warning', 'a run found purchases beyond its nightly limit, which need approval'),
 } as const
 
 export type AlarmKind = keyof typeof alarmKinds

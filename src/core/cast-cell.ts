@@ -191,7 +191,7 @@ const jsonItems = (text: string): (string | null)[] => {
   if (!Array.isArray(exact)) throw new CellError(`'${excerpt(text, 60)}' is not a list`)
   return exact.map((item: unknown) => {
     if (item === null || typeof item === 'string') return item
-    if (typeof item === 'object') throw new CellError('the list holds a list or an object, expected words')
+    if (typeof item === 'object') throw new CellError('the list contains a list or an object, expected plain values')
     return String(item)
   })
 }

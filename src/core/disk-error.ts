@@ -12,9 +12,9 @@ const advice: Readonly<Record<string, string>> = {
   EROFS: 'The file system is read-only: use another folder (MILLRACE_HOME).',
   ENOTDIR: 'A file is where a folder must be: remove it, or use another folder (MILLRACE_HOME).',
   EISDIR: 'A folder is where a file must be: use another name, or move the folder away.',
-  EEXIST: 'Something of that name is there already: remove it, or use another name or folder (MILLRACE_HOME).',
-  ENOENT: 'Nothing can be made there: use another folder (the one you named, MILLRACE_HOME or MILLRACE_LANDING).',
-  EIO: 'The disk does not answer as it should: see whether it is well, and a shared path mounted.',
+  EEXIST: 'The name is already in use: remove what has it, or use another name or folder (MILLRACE_HOME).',
+  ENOENT: 'Nothing can be created there: use another folder (the one you named, MILLRACE_HOME or MILLRACE_LANDING).',
+  EIO: 'The disk reports errors: check it, and that a shared path is mounted.',
   ESTALE: 'The shared path went away: mount it again, then run the same command again.',
   EMFILE: 'Too many open files: lower limits.concurrency or raise the limit of the system.',
 }

@@ -234,7 +234,7 @@ export const priceWords = ({ bills, stated }: PriceKnown): string | null => {
   const [first] = fits
   if (first === undefined) return null
   const others = [...new Set(fits.map(({ basis }) => basis))].filter((basis) => basis !== first.basis)
-  return `${wordsOf(first.high, first.basis)}${others.length === 0 ? '' : ` (or by the ${others.join(', by the ')}: the bills so far do not tell)`}`
+  return `${wordsOf(first.high, first.basis)}${others.length === 0 ? '' : ` (the bills so far also fit a price by the ${others.join(' or by the ')})`}`
 }
 
 const wordsOf = (credits: number, basis: PriceBasis): string => `${Number(credits.toPrecision(4))} a ${basis}`

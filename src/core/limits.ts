@@ -60,7 +60,7 @@ export const limitsSchema = z
       max_pages: whole('a count of pages, at least 1', 1, 10_000_000).default(10_000).describe('Pages a unit may ask for.'),
       concurrency: whole('a count, 1 to 256', 1, 256).default(4).describe('Units or pages in flight at once in one process.'),
       timeout: time.prefault('30s').describe('Longest wait for an answer to one request.'),
-      attempts: whole('a count, 1 to 100', 1, 100).default(5).describe('Tries of a unit within a run.'),
+      attempts: whole('a count, 1 to 100', 1, 100).default(5).describe('Attempts of a unit within a run.'),
       rejects: rejects
         .prefault('0.1%')
         .describe('Rejected rows allowed: a share (0.1%), a count (10), or both ("0.1%, 100": neither may be exceeded).'),

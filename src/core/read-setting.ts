@@ -26,7 +26,7 @@ export const readAddress = (environment: Environment, name: string): URL => {
     throw settingError(`${name} holds a user, a query or a fragment; give only scheme, host and path.`)
   if (!isPrivate(url) && !(readHosts(environment, plainHttpName) ?? []).includes(url.hostname))
     throw settingError(
-      `${name} is plain http to ${url.hostname}: others on the way would read the key. Use https; or, for a service inside your own network, set ` +
+      `${name} is plain http to ${url.hostname}: others on the network could read the key. Use https; or, for a service inside your own network, set ` +
         `${plainHttpName}=${url.hostname}.`,
     )
   return url
@@ -106,7 +106,7 @@ export const readPrices = (environment: Environment, name: string, example: stri
       throw settingError(
         `${name} holds '${part}', expected prices separated by commas, for example ${example}: a number from 0, and what it is for (${priceBases.join(', ')}).`,
       )
-    if (prices.has(dataset)) throw settingError(`${name} names ${dataset} twice; keep the price that is meant.`)
+    if (prices.has(dataset)) throw settingError(`${name} names ${dataset} twice; keep one of the two prices.`)
     prices.set(dataset, { basis, credits: Number(credits), minimum: Number(least ?? 0) })
   }
   return prices

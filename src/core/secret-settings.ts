@@ -51,7 +51,7 @@ const settle = (raw: Environment, secretNames: RegExp): Record<string, string> =
     const base = value === '' ? undefined : secretNames.exec(name)?.[1]
     if (base === undefined) continue
     const other = raw[base] ? base : taken.get(base)
-    if (other !== undefined) throw new EtlError('CONFIGURATION', `${other} and ${name} are both set; keep the one that is meant.`)
+    if (other !== undefined) throw new EtlError('CONFIGURATION', `${other} and ${name} are both set; keep one of the two.`)
     taken.set(base, name)
     const isFile = name.endsWith('_FILE')
     settled[base] = isFile ? secretInFile(name, value) : fromCommand(name, value)

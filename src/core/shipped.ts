@@ -8,7 +8,7 @@ const findRoot = (): string => {
   for (let folder = import.meta.dirname; folder !== dirname(folder); folder = dirname(folder)) {
     if (existsSync(join(folder, 'templates')) && existsSync(join(folder, 'migrations'))) return folder
   }
-  throw new Error(`Millrace is not installed whole: no migrations above ${import.meta.dirname}. Run \`npm ci\` again.`)
+  throw new Error(`The installation of Millrace is incomplete: no migrations above ${import.meta.dirname}. Run \`npm ci\` again.`)
 }
 
 const root = findRoot()

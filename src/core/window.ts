@@ -49,7 +49,7 @@ export const inclusiveRange = (fromText: string, toText: string, size: WindowSiz
   const end = /^\d{4}-\d{2}$/.test(toText) ? addWindows(last, 'month', 1) : addWindows(last, 'day', 1)
   if (end <= from) throw new EtlError('USAGE', `--from ${fromText} lies after --to ${toText}; swap them.`)
   if (parsePeriod(fromText, '--from') < calendar.from || end > calendar.to) {
-    throw usageError(`--from ${fromText} --to ${toText} is beyond the calendar of bi: begin at 2015-01, and end by 2049-12.`)
+    throw usageError(`--from ${fromText} --to ${toText} is outside the calendar of bi, 2015-01 to 2049-12.`)
   }
   const to = alignDown(end, size)
   return { from, to: to < end ? addWindows(to, size, 1) : to }

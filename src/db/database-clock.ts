@@ -38,7 +38,7 @@ export const skewWarning = ({ skewMs }: { readonly skewMs: number }): string | n
   if (Math.abs(skewMs) <= mostSkewMs) return null
   const minutes = Math.round(Math.abs(skewMs) / 60_000)
   const span = minutes < 120 ? `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}` : `${Math.round(minutes / 60)} hours`
-  return `The clock of this machine is ${span} ${skewMs > 0 ? 'ahead of' : 'behind'} the database's. Every time here is the database's; set the machine's clock (NTP) so that its logs agree.`
+  return `The clock of this machine is ${span} ${skewMs > 0 ? 'ahead of' : 'behind'} the database's. Millrace uses the time of the database; set the machine's clock (NTP) so that its logs agree.`
 }
 
 /** The time of the statement, also in a transaction that began earlier. */

@@ -40,7 +40,8 @@ const describe = (error: unknown): { readonly code: ErrorCode; readonly advice: 
   if (sqlState === '55P03')
     return {
       code: 'DATABASE',
-      advice: 'Another session holds what it needs; pg_blocking_pids() tells which. Run the command again once that has ended.',
+      advice:
+        'Another session holds a lock that it needs; pg_blocking_pids() shows which. Run the command again once that session has ended.',
     }
   const limit = { '57014': 'statement_timeout', '25P04': 'transaction_timeout' }[sqlState]
   if (limit !== undefined)

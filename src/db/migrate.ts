@@ -188,13 +188,13 @@ const notMigrated = (name: string | null, error: unknown, files: ReadonlyMap<str
   // An error that any migration could get (server, connection, rights); other errors are the migration's own.
   if (isDatabaseError(error) && (isPassing(error) || databaseError(error, '').code !== 'DATABASE')) {
     const { code, message } = databaseError(error, database.display)
-    return new EtlError(code, `${about} was cut short, nothing of it was applied. ${message}`, { cause: error })
+    return new EtlError(code, `${about} was interrupted; nothing of it was applied. ${message}`, { cause: error })
   }
   if (sqlStateOf(error) === '2BP01')
     return new EtlError(
       'CONFIGURATION',
       `${about} failed: ${messageOf(error)} (${dependentsOf(error)}). Nothing of it was applied. ` +
-        'Views of bi lose a column that its definition no longer has when you migrate once without this file; drop what else is named, then migrate again.',
+        'If a view of bi is named: migrate once without this file, and the view loses columns that its definition no longer has. Drop other objects that are named; then migrate again.',
       { cause: error },
     )
   return new EtlError(

@@ -36,7 +36,7 @@ export const createPatience = ({ clock, log }: Waiting) => {
         throw error
       }
       const { message } = isDatabaseError(error) ? databaseError(error, 'refused a statement') : { message: messageOf(error) }
-      tellWait('the ledger', `${message} It is tried again for ${Math.round(leftMs / 1_000)} s.`)
+      tellWait('the ledger', `${message} Millrace keeps trying for another ${Math.round(leftMs / 1_000)} s.`)
       log.warn({ error: messageOf(error) }, 'the ledger does not answer; trying again')
       await clock.sleep(pause, signal).catch(() => undefined)
       pause = Math.min(pause * 2, 5_000)

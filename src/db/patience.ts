@@ -36,7 +36,7 @@ export const inPatientTransaction = async <T>(
   const noteBlockers = (found: string): void => {
     if (found === '' || found === blockers) return
     blockers = found
-    onWait?.(`Waiting to ${what}: ${found} is in the way.`)
+    onWait?.(`Waiting to ${what}: locked by ${found}.`)
   }
   for (;;) {
     try {
@@ -46,8 +46,8 @@ export const inPatientTransaction = async <T>(
       if (performance.now() + pauseMs >= until)
         throw new EtlError(
           'DATABASE',
-          `Could not ${what} within ${Math.round(waitMs / 1000)} seconds: ${blockers || 'another session'} is in the way. Nothing of it was changed. ` +
-            'Let that session end its transaction, or end it with `select pg_terminate_backend(pid)`, and run the same command again.',
+          `Could not ${what} within ${Math.round(waitMs / 1000)} seconds: locked by ${blockers || 'another session'}. Nothing was changed. ` +
+            'Wait until that transaction ends, or end its session with `select pg_terminate_backend(pid)`; then run the same command again.',
           { cause: error },
         )
       await setTimeout(pauseMs)

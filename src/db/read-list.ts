@@ -41,8 +41,8 @@ export const readTable = ({ pool }: Pick<Database, 'pool'>, reading: ListReading
       const text = `select * from (\n${reading.sql.trim().replace(/;+$/, '')}\n) as list limit $1`
       const { rows, fields } = await client.query<unknown[]>({ text, values: [most + 1], rowMode: 'array' })
       if (columns !== undefined && fields.length !== columns)
-        throw new EtlError('LIST_QUERY', `it gives ${fields.length} columns; a list is one column, one value a row.`)
-      if (rows.length > most) throw new EtlError('LIST_QUERY', `it gives more than ${most} rows.`)
+        throw new EtlError('LIST_QUERY', `the query returns ${fields.length} columns; a list is one column, one value a row.`)
+      if (rows.length > most) throw new EtlError('LIST_QUERY', `the query returns more than ${most} rows.`)
       const names = fields.map(({ name }) => name)
       return { names, rows: rows.map((row) => row.map((cell) => (cell == null ? null : String(cell)))) }
     } catch (error) {

@@ -145,17 +145,17 @@ type SessionRow = Numbers<'pid'> & Flags<'works' | 'locked' | 'ours' | 'cancelle
 /** Why no answer can come any more; null: one may. */
 const lossOf = ({ isOurTurn }: WatchedClient, session: SessionRow | undefined): string | null => {
   if (session === undefined) return 'its session is gone'
-  return session.works || isOurTurn ? null : 'the server waits for us: what was sent has been lost'
+  return session.works || isOurTurn ? null : 'the server waits for Millrace: what was sent has been lost'
 }
 
-/** Why the statement is slow, for people; null: the server waits for us, as in a COPY. */
+/** Why the statement is slow, for people; null: the server waits for Millrace, as in a COPY. */
 const whyOf = (session: SessionRow | undefined): string | null => {
   if (session === undefined) return 'its session is gone'
   if (session.locked) return 'it waits for a lock that another session holds'
   return session.ours ? null : works
 }
 
-const works = 'it works on one statement'
+const works = 'it is working on one statement'
 
 const tellSlow = ({ busySince }: WatchedClient, display: string, why: string | null): void => {
   if (busySince === null || why === null) return

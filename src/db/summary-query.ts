@@ -53,5 +53,5 @@ const loadedCells = ({ columns, dimensions }: Definition, units: RawBuilder<unkn
 export const isWider = ({ file, name }: Pick<Mart, 'file' | 'name'>, day: string): EtlError =>
   new EtlError(
     'DEFINITION',
-    `${file}: its query gives a row of ${day}, outside what was loaded. Let it keep the period of the rows, or write bi.${name} as a view (\`-- reads:\`); then \`millrace migrate\`.`,
+    `${file}: its query returns a row of ${day}, outside the loaded windows. Keep the period of the rows in it, or make bi.${name} a view (\`-- reads:\`); then \`millrace migrate\`.`,
   )

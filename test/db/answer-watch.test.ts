@@ -37,7 +37,9 @@ describe('a statement', () => {
     proxy.silenceOpen()
     expect(await failureOf(asked)).toMatchObject({
       code: 'DATABASE_UNREACHABLE',
-      message: expect.stringMatching(/no answer for \d+ seconds \(MILLRACE_DATABASE_SILENCE\), and the server waits for us/),
+      message: expect.stringMatching(
+        /no answer for \d+ seconds \(MILLRACE_DATABASE_SILENCE\), and the server waits for Millrace/,
+      ),
     })
     expect((await database.pool.query('select 1 as one')).rows).toEqual([{ one: 1 }])
   })
@@ -80,7 +82,7 @@ test.each(['ends', 'has much to send'])(
     else for (let more = 0; more < 64; more += 1) copy.write(`${'x'.repeat(1_000_000)}\n`)
     expect(databaseError(await failure, 'here')).toMatchObject({
       code: 'DATABASE_UNREACHABLE',
-      message: expect.stringContaining('the server waits for us'),
+      message: expect.stringContaining('the server waits for Millrace'),
     })
     client.release(true)
     // The server would not notice for hours that nobody is there, and keep every lock.

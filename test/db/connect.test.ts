@@ -207,9 +207,9 @@ describe('a migration that stops', () => {
   test.each([
     ['its own mistake', 'select 1 from nowhere', 'CONFIGURATION', 'correct it and migrate again'],
     ['a value that does not fit', `select 1 / (select 0)`, 'CONFIGURATION', 'correct it and migrate again'],
-    ['a connection that was cut', 'select pg_terminate_backend(pg_backend_pid())', 'DATABASE_UNREACHABLE', 'was cut short'],
-    ['a deadlock', `do $$ begin raise exception 'x' using errcode = '40P01'; end $$`, 'DATABASE', 'was cut short'],
-    ['a full disk', `do $$ begin raise exception 'x' using errcode = '53100'; end $$`, 'DISK', 'was cut short'],
+    ['a connection that was cut', 'select pg_terminate_backend(pg_backend_pid())', 'DATABASE_UNREACHABLE', 'was interrupted'],
+    ['a deadlock', `do $$ begin raise exception 'x' using errcode = '40P01'; end $$`, 'DATABASE', 'was interrupted'],
+    ['a full disk', `do $$ begin raise exception 'x' using errcode = '53100'; end $$`, 'DISK', 'was interrupted'],
     [
       'a missing right',
       `do $$ begin raise exception 'x' using errcode = '42501'; end $$`,

@@ -158,7 +158,7 @@ describe('a change of shape behind a reader', () => {
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
     await expect(giving).rejects.toThrow(
-      /Could not publish the views of bi within 4 seconds: .*application weekly dashboard, in a transaction since 2.*Nothing of it/s,
+      /Could not publish the views of bi within 4 seconds: .*application weekly dashboard, in a transaction since 2.*Nothing was changed/s,
     )
     expect(said.join()).toMatch(/Waiting to publish the views of bi: .*weekly dashboard/)
     expect(slowest).toBeLessThan(2_500)

@@ -127,8 +127,8 @@ describe('a range', () => {
 
   test.each([
     [['--from', '2026-09', '--to', '2026-08'], /lies after --to 2026-08; swap them/],
-    [['--from', '2014-12', '--to', '2015-01'], /beyond the calendar of bi: begin at 2015-01, and end by 2049-12/],
-    [['--from', '2049-12', '--to', '2050-01'], /beyond the calendar of bi/],
+    [['--from', '2014-12', '--to', '2015-01'], /outside the calendar of bi, 2015-01 to 2049-12/],
+    [['--from', '2049-12', '--to', '2050-01'], /outside the calendar of bi/],
     [['--from', '2026-13', '--to', '2026-14'], /--from is '2026-13'; write a month as YYYY-MM/],
     [['--from', '2026-08', '--to', '2026-08', '--order', 'sideways'], /Allowed choices are newest, oldest/],
     [['--from', '2026-08'], /Both --from YYYY-MM and --to YYYY-MM are needed/],

@@ -665,7 +665,7 @@ test.each(['failed', 'bad_request', 'expired'])('what a report costs that is %s 
   expect([error.code, memo.record?.usedQuota]).toEqual([expect.stringMatching(/^REPORT_/), 2])
 })
 
-test.each([-3, Number.NaN])('a bill of %d credits is booked as unknown, and said', async (usedQuota) => {
+test.each([-3, Number.NaN])('a bill of %d credits is recorded as unknown, and reported', async (usedQuota) => {
   const { memo, notices, outcome } = play({ record: { state: 'submitted', polls: 1 }, statuses: [{ ...finished, usedQuota }] })
   await outcome
   expect(memo.steps).toContain('ready complete null 9')

@@ -222,7 +222,7 @@ describe('a JSON answer', () => {
     ['features', '[]', '{}'],
     ['features', '"[\\"news\\"]"', '{"news"}'],
     ['features', '"news, video"', '{"news","video"}'],
-    ['features', '[["a"]]', 'the list holds a list or an object, expected words'],
+    ['features', '[["a"]]', 'the list contains a list or an object, expected plain values'],
     ['features', '7', '7 found where text[] is expected'],
     ['features', '["\\u0000"]', 'the text has a NUL character (\\x00), which PostgreSQL cannot store'],
   ])('%s: %s becomes %s', async (field, value, expected) => {
