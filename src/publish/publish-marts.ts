@@ -68,7 +68,7 @@ const refused = ({ file }: Mart, error: unknown): never => {
   if (isEtlError(error) || isLockedOut(error)) throw error
   if (sqlStateOf(error) === '42501')
     throw settingError(
-      `${file}: this login may not publish it: ${messageOf(error)}. Grant it the right; where another login made the view, run the SQL of \`millrace roles\` again.`,
+      `${file}: this login has no right to publish it: ${messageOf(error)}. Grant the right; if another login owns the view, run the SQL of \`millrace roles\` again.`,
       error,
     )
   throw new EtlError(
@@ -103,7 +103,7 @@ export const leftOut = async (
 /** A view that a definition makes under the mart's name; null: there is none. */
 export const takenBy = ({ file, name }: Mart, definitions: readonly Definition[]): string | null => {
   const own = ['freshness', ...definitions.flatMap(viewsOf)]
-  return own.includes(name) ? `${file}: bi.${name} is a view that Millrace makes itself. Give the file another name.` : null
+  return own.includes(name) ? `${file}: bi.${name} is a view of Millrace itself. Give the file another name.` : null
 }
 
 const viewsOf = ({ pipeline }: Definition): readonly string[] => [pipeline, `${pipeline}_history`]
@@ -124,7 +124,7 @@ export const assertOwnNames = async (trx: Db, definitions: readonly Definition[]
   if (foreign.length === 0) return
   const list = foreign.map(({ name }) => `bi.${name}`).join(', ')
   throw settingError(
-    `${list}: not made by Millrace, which needs the name. Rename it or move it to another schema, then migrate; it was not changed.`,
+    `${list}: Millrace needs this name for a view of its own. Rename the object or move it to another schema, then migrate. Nothing was changed.`,
   )
 }
 
@@ -172,7 +172,7 @@ const assertColumnsNamed = async (trx: Db, mart: Mart, source: Definition): Prom
 /** A probe column: it appears in the result only where the query uses `*`. */
 export const oneMore = 'millrace_one_more'
 export const columnsUnnamed =
-  "a summary names its columns. In its query '*' stands for those of the pipeline, which change: write them out."
+  "write the columns of a summary out: '*' in its query would change with the pipeline."
 
 /** Fills a new table for a summary that is new, or whose query or pipeline version changed; later, loads keep it up to date. Returns the table's name in `data`. */
 const fillSummary = async (trx: Db, mart: Mart, source: Definition): Promise<string> => {
@@ -288,7 +288,7 @@ export const keyLacks = ({ key }: Mart, source: Definition): string | null => {
   const lacking = source.columns.filter(({ name, isKey, origin }) => isKey && origin !== 'response' && !key.includes(name))
   return lacking.length === 0
     ? null
-    : `the key lacks ${lacking.map(({ name }) => name).join(', ')}, which distinguish the loads of ${source.pipeline}. Add it to '-- key:' and to the query.`
+    : `the key lacks ${lacking.map(({ name }) => name).join(', ')}, which distinguish the loads of ${source.pipeline}. Add ${lacking.length === 1 ? 'it' : 'them'} to '-- key:' and to the query.`
 }
 
 /** Records which marts bi has from a file; removes records whose name a definition uses now. Idempotent. @param shown definitions that are published */

@@ -58,7 +58,7 @@ export const dropToReplace = async (trx: Db, name: string): Promise<void> => {
     union all select 'row level security' from pg_class where oid = to_regclass(${`bi."${name}"`}) and relrowsecurity order by 1`
   if (added.length > 0)
     throw settingError(
-      `bi.${name} is made again, without what was added to it: ${added.map(({ what }) => what).join(', ')}. Drop that first, migrate, and add it again.`,
+      `bi.${name} must be created anew, which would lose what was added to it: ${added.map(({ what }) => what).join(', ')}. Drop that, migrate, and add it again.`,
     )
   await dropRelation(trx, name).catch((error: unknown) => {
     if (sqlStateOf(error) !== '2BP01') throw error

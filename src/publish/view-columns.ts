@@ -82,13 +82,13 @@ export const wrongNames = ({ key, columns: own }: Mart, described: DescribedView
   (described?.columns ?? [])
     .filter(({ name }) => !given.includes(name))
     .map(({ name }) => {
-      const gives = `It gives ${given.join(', ')}. Correct one of the two`
+      const gives = `It returns ${given.join(', ')}. Correct the header or the query`
       if (own.has(name))
-        return { line: `column\\s+${name}`, words: `the header explains '${name}', which the query does not give. ${gives}` }
-      if (key.includes(name)) return { line: 'key', words: `'${name}' of the key is no column of the query. ${gives}` }
+        return { line: `column\\s+${name}`, words: `the header describes '${name}', which the query does not return. ${gives}` }
+      if (key.includes(name)) return { line: 'key', words: `'${name}' of the key is not a column of the query. ${gives}` }
       return {
         line: 'grain',
-        words: `the grain names '${name}', which the query does not give; write other words after a colon. ${gives}`,
+        words: `the grain names '${name}', which the query does not return; write other words after a colon. ${gives}`,
       }
     })
 

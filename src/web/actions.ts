@@ -33,7 +33,7 @@ interface Action {
 }
 
 const forCredits = (credits: number | null): string =>
-  credits === null ? 'at a price that is not known' : `for ${aboutCredits(credits)}`
+  credits === null ? 'at an unknown price' : `for ${aboutCredits(credits)}`
 
 type UnitWords = Readonly<Record<'title' | 'state' | 'meaning' | 'button' | 'done' | 'undone', string>> & {
   act(db: WebContext['kysely'], id: number, by: string): Promise<boolean>
@@ -63,9 +63,9 @@ const release = unitAction({
 
 const retry = unitAction({
   ...{ title: 'Retry', state: 'failed', button: 'Plan it again', act: retryByPerson },
-  meaning: 'It is planned again with all its tries; a report that was bought is not bought again.',
+  meaning: 'It is planned again, attempts count from 0; a report that was bought is not bought again.',
   done: 'Planned again. The next run takes it.',
-  undone: 'It has not failed (any more); nothing was changed.',
+  undone: 'It has not failed, or no longer; nothing was changed.',
 })
 
 /** Approves everything of the pipeline that waits, as `millrace approve` does. */
@@ -77,7 +77,7 @@ const approve: Action = {
     const units = sum(waiting, (one) => (one.pipeline === pipeline ? one.units : 0))
     return {
       title: `Approve ${pipeline}?`,
-      text: `${counted(units, 'unit')} of ${pipeline} cost more than usual and wait. Approved, the next run buys them.`,
+      text: `${pipeline}: ${counted(units, 'unit')} would cost more than usual, and approval is needed. Once approved, the next run buys them.`,
       button: `Buy them ${forCredits(creditsOfAll(waiting, pipeline))}`,
     }
   },
@@ -86,8 +86,8 @@ const approve: Action = {
     const pipeline = (await waitingWords(kysely)).find(({ approval_id }) => approval_id === id)?.pipeline
     const units = pipeline === undefined ? 0 : sum(await approveAll(kysely, [pipeline], actor), 'units')
     return units > 0
-      ? [`${counted(units, 'unit')} approved. A running schedule buys them within a minute, else the next run.`, true]
-      : ['Nothing of it waits (any more); nothing was changed.', false]
+      ? [`${counted(units, 'unit')} approved. A running schedule buys them within a minute, otherwise the next run.`, true]
+      : ['Nothing of it needs approval any more; nothing was changed.', false]
   },
 }
 
@@ -120,7 +120,7 @@ const replay: Action = {
   act: async ({ kysely, actions }, id) => {
     const unit = await unitDetail(kysely, id)
     return unit !== null && actions.replay?.(unit.pipeline, unit.window_from.slice(0, 7)) === true
-      ? ['Started. It is the newest run on the page Runs.', true]
+      ? ['Started. The page Runs shows it as the newest run.', true]
       : ['The same replay is still running, or its pipeline has no definition here; nothing was changed.', false]
   },
 }

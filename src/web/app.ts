@@ -69,7 +69,7 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
   // The largest form holds a token; a larger body is refused before it is read.
   app.use(bodyLimit({ maxSize: mostBodyBytes, onError: (request) => request.text('The body is too large.\n', 413) }))
   app.use(async (request, next) =>
-    isReadable(request.req.url) ? next() : request.text('The address holds bytes that no text has.\n', 400),
+    isReadable(request.req.url) ? next() : request.text('The address contains invalid characters.\n', 400),
   )
   app.use('/assets/*', serveStatic({ root: shipped('src', 'web') }))
   const probe = createProbe(context)

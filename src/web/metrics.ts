@@ -23,11 +23,11 @@ export const metrics = {
   },
   quarantined_rows: { help: 'Rows in quarantine.', labels: ['pipeline'] },
   quota_used_month: { help: 'Credits used this month (UTC).', labels: ['account', 'pipeline'] },
-  quota_reserved_month: { help: 'Credits reserved this month for reports under way.', labels: ['account', 'pipeline'] },
+  quota_reserved_month: { help: 'Credits reserved this month for unfinished reports.', labels: ['account', 'pipeline'] },
   quota_budget_month: { help: "The definition's `quota_per_month`.", labels: ['pipeline'] },
   last_run_state: { help: '1 for the state of the newest run.', labels: ['state'] },
   last_run_started_timestamp_seconds: { help: 'When the newest run started.', labels: [] },
-  service_trouble: { help: '1 while the service is away or refuses requests; `code` says why.', labels: ['account', 'code'] },
+  service_trouble: { help: '1 while the service does not answer or refuses requests; `code` says why.', labels: ['account', 'code'] },
   service_trouble_since_timestamp_seconds: { help: 'Since when.', labels: ['account'] },
   requests_per_second_allowed: {
     help: 'The request rate that is allowed now. Absent for an account that the service has never refused as too fast (429).',
@@ -35,7 +35,7 @@ export const metrics = {
   },
   alarms_open: { help: 'Alarms that are not over.', labels: ['kind', 'severity'] },
   ticks_overdue: { help: 'Pipelines whose scheduled run did not start in time.', labels: [] },
-  database_reachable: { help: '0 while the database is away or hangs; then this is the only metric.', labels: [] },
+  database_reachable: { help: '0 while the database does not answer; then this is the only metric.', labels: [] },
 } as const satisfies Readonly<Record<string, { readonly help: string; readonly labels: readonly string[] }>>
 
 type MetricName = keyof typeof metrics

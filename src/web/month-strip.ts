@@ -8,7 +8,7 @@ import type { MonthLine, MonthState } from './reads/read-months.ts'
 export const marks: Readonly<Record<MonthState, readonly [mark: string, words: string]>> = {
   loaded: ['✓', 'loaded'],
   restated: ['≠', 'loaded, restated since'],
-  partly: ['½', 'loaded in part'],
+  partly: ['½', 'partly loaded'],
   running: ['▸', 'running'],
   waiting: ['…', 'waiting (report, publication, rate or budget)'],
   missing: ['–', 'missing'],

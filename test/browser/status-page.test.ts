@@ -149,7 +149,7 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
     await page.keyboard.press('Enter')
     await page.getByRole('button', { name: 'Release it' }).focus()
     await page.keyboard.press('Enter')
-    await page.getByText('Released. A running schedule or worker takes it up, else the next run.').waitFor()
+    await page.getByText('Released. A running schedule or worker resumes it, otherwise the next run.').waitFor()
     expect((await db.database.pool.query(`select state from etl.unit_list where unit_id = 1`)).rows).toEqual([
       { state: 'landed' },
     ])
@@ -196,7 +196,7 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
     await page.getByText('The next run loads 2 units').waitFor()
     expect(new URL(page.url()).pathname).toBe('/plan')
     await page.getByRole('link', { name: 'Quota', exact: true }).click()
-    await page.getByText('reserved for reports under way').waitFor()
+    await page.getByText('reserved for unfinished reports').waitFor()
     expect(await page.locator('time').allTextContents()).toEqual([])
     expect(served.errors).toEqual([])
   })

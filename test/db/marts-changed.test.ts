@@ -203,7 +203,7 @@ test('a summary that somebody restricts is not made anew without that: policy an
   await expect(migrate()).rejects.toMatchObject({
     code: 'CONFIGURATION',
     message: expect.stringContaining(
-      'bi.keyword_months is made again, without what was added to it: row level security, the constraint own_check, the constraint own_key, the policy own_rows, the publication own_stream. Drop that',
+      'bi.keyword_months must be created anew, which would lose what was added to it: row level security, the constraint own_check, the constraint own_key, the policy own_rows, the publication own_stream. Drop that',
     ),
   })
   expect(await db.query(`select polname from pg_policy where polrelid = 'bi.keyword_months'::regclass`)).toEqual([
@@ -260,7 +260,7 @@ test.each(['keywords', 'keywords_history', 'freshness'])(
     await expect(migrate()).rejects.toMatchObject({
       code: 'DEFINITION',
       message: expect.stringContaining(
-        `${name}.sql: bi.${name} is a view that Millrace makes itself. Give the file another name.`,
+        `${name}.sql: bi.${name} is a view of Millrace itself. Give the file another name.`,
       ),
     })
   },
@@ -315,7 +315,7 @@ test('a summary of whatever columns its pipeline has is refused: loads would wri
   await expect(migrate()).rejects.toMatchObject({
     code: 'DEFINITION',
     message: expect.stringContaining(
-      "own_rows.sql: a summary names its columns. In its query '*' stands for those of the pipeline",
+      "own_rows.sql: write the columns of a summary out: '*' in its query would change with the pipeline",
     ),
   })
   summary('own_rows', rows(`${key}, clicks, traffic_share`), key)

@@ -62,7 +62,7 @@ test.for(['table', 'view'])(
     try {
       await expect(migrate()).rejects.toMatchObject({
         code: 'CONFIGURATION',
-        message: expect.stringContaining('bi.own_figures: not made by Millrace'),
+        message: expect.stringContaining('bi.own_figures: Millrace needs this name'),
       })
       expect((await pool.query('select * from bi.own_figures')).rows).toEqual([{ one: 1 }])
     } finally {
@@ -91,7 +91,7 @@ test.for([
     const done = migrateAndPublish({ settings, pipelinesFolder: join(folder, 'pipelines'), dryRun: false })
     await expect(done).rejects.toMatchObject({
       code: 'CONFIGURATION',
-      message: expect.stringContaining(`bi.${name}: not made by`),
+      message: expect.stringContaining(`bi.${name}: Millrace needs this name`),
     })
     expect((await pool.query(`select * from bi.${name}`)).rows).toEqual([{ one: 1 }])
   } finally {
@@ -127,7 +127,7 @@ test('whose header explains a column that the query does not give is not publish
   await expect(migrate()).rejects.toMatchObject({
     code: 'DEFINITION',
     message: expect.stringMatching(
-      /own_misnamed\.sql: the header explains 'clikcs', which the query does not give\. It gives domain, clicks\./,
+      /own_misnamed\.sql: the header describes 'clikcs', which the query does not return\. It returns domain, clicks\./,
     ),
   })
   expect(await views()).not.toContain('own_misnamed')
@@ -145,7 +145,7 @@ select date, country, max(domain) as domain from bi.traffic_and_engagement group
   await expect(migrate()).rejects.toMatchObject({
     code: 'DEFINITION',
     message: expect.stringMatching(
-      /own_grain\.sql: the grain names 'month', which the query does not give; write other words after a colon\. It gives date, country, domain\. Correct one of the two;/,
+      /own_grain\.sql: the grain names 'month', which the query does not return; write other words after a colon\. It returns date, country, domain\. Correct the header or the query;/,
     ),
   })
   expect(await views()).not.toContain('own_grain')
@@ -199,7 +199,7 @@ test('changes its shape with all that read it, keeps the rights on them, and nev
   await expect(migrate()).rejects.toMatchObject({
     code: 'CONFIGURATION',
     message: expect.stringContaining(
-      'bi.keyword_domains changes its shape, but bi.own_somebodys reads it, which is no mart of these files',
+      'bi.keyword_domains must be replaced with other columns, but bi.own_somebodys reads it, which is not a mart of these files',
     ),
   })
   expect(await views()).toContain('own_somebodys')

@@ -142,7 +142,7 @@ describe('the pages', () => {
     await db.database.pool.query(`insert into etl.slices (pipeline_id, "values", wanted_since) values (1, '{c.com,us}', 2)`)
     await db.database.pool.query('update etl.pipelines set generation = 2')
     const grown = await text(url)
-    expect(grown).toContain('2026-10: loaded in part, 2 of 3 units')
+    expect(grown).toContain('2026-10: partly loaded, 2 of 3 units')
     expect(grown).toContain('<strong class="upto">2026-10</strong> <span class="soft">2 of 3 units</span>')
     const close = (generation: number, units: number) =>
       db.database.pool.query(
@@ -259,7 +259,7 @@ describe('the pages', () => {
     let dryRuns = 0
     page = await servePage(db, { plan: () => tries[dryRuns++]?.() ?? Promise.reject(new Error('one more than was asked for')) })
     const { url } = page
-    expect(await text(`${url}/plan`)).toContain('ended without a plan: The service refuses the key &lt;b&gt;.')
+    expect(await text(`${url}/plan`)).toContain('The dry run failed: The service refuses the key &lt;b&gt;.')
     const again = await fetch(`${url}/plan`, {
       method: 'POST',
       headers: { origin: url, 'content-type': 'application/x-www-form-urlencoded' },
@@ -272,7 +272,7 @@ describe('the pages', () => {
       'waits for approval',
       'new value',
       '2026-01 to 2026-10',
-      '1 came, 0 left',
+      '1 added, 0 removed',
       '<code>5</code> to <code>3</code>',
     ])
       expect(shown).toContain(words)
@@ -498,7 +498,7 @@ describe('actions', () => {
     expect(await text(`${url}/units/1/release`)).toContain('Release it for 0 credits')
     // A page of keywords has no bill yet.
     expect(await beside('/units/2', 'Retry')).toBe('price not known')
-    expect(await text(`${url}/units/2/retry`)).toContain('Plan it again at a price that is not known')
+    expect(await text(`${url}/units/2/retry`)).toContain('Plan it again at an unknown price')
     await pool.query(`update etl.jobs set kind = 'report', estimated_quota = 40, report_state = 'failed' where job_id = 7`)
     for (const place of ['/', '/units/2']) expect(await beside(place, 'Retry'), place).toBe('about 40 credits')
     expect(await text(`${url}/units/2/retry`)).toContain('Plan it again for about 40 credits')

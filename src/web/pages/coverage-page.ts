@@ -80,8 +80,8 @@ const empty = (context: WebContext, definition: Definition | undefined, pipeline
 export const missingMonthPage = ({ warehouse, definitions }: WebContext, pipeline: string, month: string): Html | null => {
   if (!definitions.some((definition) => definition.pipeline === pipeline)) return null
   const range = `millrace backfill ${pipeline} --from ${month} --to ${month}`
-  const body = html`<p>Load what is missing of this month:</p><p>${command(range)}</p>
-<p>See first what that costs, without spending anything:</p><p>${command(`${range} --dry-run`)}</p>
+  const body = html`<p>Load the missing units of this month:</p><p>${command(range)}</p>
+<p>See the cost first; this spends nothing:</p><p>${command(`${range} --dry-run`)}</p>
 <p><a href="${unitsAddress(pipeline, month)}">Units of this month</a> · <a href="${coverageAddress(pipeline)}">Coverage of ${pipeline}</a></p>`
   return page({ title: `${pipeline}, ${month}`, place: '/coverage', warehouse, body })
 }
@@ -151,7 +151,7 @@ export const searchPage = async (context: WebContext, text: string): Promise<Htm
       : 'No slice begins with it. Check the spelling; the first value of a slice is searched.',
     {
       Slice: ({ values, wanted: listed }) =>
-        html`${values.join(' · ')}${listed ? '' : html` <span class="badge">no list holds it any more</span>`}`,
+        html`${values.join(' · ')}${listed ? '' : html` <span class="badge">no longer in any list</span>`}`,
       Pipeline: ({ pipeline }) => html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
       [last]: ({ pipeline, values, units }) =>
         strip(`${last} of ${values.join(' · ')}`, months.map((month) => cellOf(month, units, parts.has(`${pipeline}/${month}`)))), // biome-ignore format: one look

@@ -106,7 +106,7 @@ ${(['loaded', 'held', 'failed', 'waiting'] as const).map((state) => html`<li><st
 }
 
 const troubleNote = ({ account, code, message, since }: AccountTrouble): Html =>
-  html`<p class="verdict warn">${account}: ${message} [${code}] since ${moment(since)}. Requests wait, and one at a time tries again.</p>`
+  html`<p class="verdict warn">${account}: ${message} [${code}] since ${moment(since)}. Requests wait, except for one at a time that tries again.</p>`
 
 /** @param overdue whose next month is late, for another reason than approval */
 const verdict = ({ runs, counts, waiting }: Overview, overdue: readonly PipelineFacts[]): Html => {
@@ -150,7 +150,7 @@ const pipelineRows = (context: WebContext, facts: Overview, rows: readonly Pipel
       freshAt === null ? html`<span class="soft">never loaded</span>` : html`${age(freshAt, nowMs)} ago<br>${moment(freshAt)}`,
     Due: ({ due, waitsForApproval }) => dueWords(due, due !== null && waitsForApproval(due.month)),
     Restated: ({ restated: { at, newest } }) =>
-      at === null ? html`<span class="soft">not lately</span>` : html`${moment(at)}<br>${listed(newest)}`,
+      at === null ? html`<span class="soft">not recently</span>` : html`${moment(at)}<br>${listed(newest)}`,
     [`Rows, ${nights}`]: (one) => nightBars('rows', one.loads, '--series-1'),
     [`Credits, ${nights}`]: (one) => nightBars('credits', one.credits, '--series-2'),
     'Credits this month': ({ definition, forecasts: own }) => forecastWords(definition, own),

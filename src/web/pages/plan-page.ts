@@ -30,7 +30,7 @@ const planAgain = html`<form method="post" action="/plan" class="inline"><button
 const foreseenWords = ({ definitions, clock }: WebContext, { plan, atMs, busy, problem }: Foreseen): Html => {
   if (definitions.length === 0) return html`<p class="verdict">No pipeline is defined here: there is nothing to plan.</p>`
   const at = new Date(atMs).toISOString()
-  return html`${problem === null ? '' : html`<p class="problem" role="alert">The dry run ended without a plan: ${problem}</p>`}
+  return html`${problem === null ? '' : html`<p class="problem" role="alert">The dry run failed: ${problem}</p>`}
 ${plan === null ? '' : html`<p class="verdict">${totalWords(plan)}</p>`}
 <p class="soft">${
     plan === null
@@ -93,7 +93,7 @@ const monthWords = ({ pipeline, limits: { quotaPerMonth: budget } }: Definition,
 
 const changeTable = ({ pipelines }: NightPlan): Html => {
   const changes = pipelines.flatMap(({ name: pipeline, changes: { lists, definition } }) => [
-    ...lists.map(({ dimension, came, left }) => ({ pipeline, what: dimension, how: `${count(came)} came, ${count(left)} left` })),
+    ...lists.map(({ dimension, came, left }) => ({ pipeline, what: dimension, how: `${count(came)} added, ${count(left)} removed` })),
     ...definition.map(({ what, from, to }) => ({ pipeline, what, how: html`<code>${from}</code> to <code>${to}</code>` })),
   ])
   return optionalTable('Changed since the last run', changes, {

@@ -63,7 +63,7 @@ const sumCards = (
   rows: readonly QuotaMonth[],
 ) => html`<ul class="cards" aria-label="Credits of ${month}">
 <li><strong>${count(sum(rows, 'used'))}</strong> credits spent in ${month}</li>
-<li><strong>${count(sum(rows, 'reserved'))}</strong> reserved for reports under way</li>
+<li><strong>${count(sum(rows, 'reserved'))}</strong> reserved for unfinished reports</li>
 <li><strong>${endOf(foretold)}</strong> forecast for the month end</li>
 </ul>`
 
@@ -112,7 +112,7 @@ const tagTable = ({ spending }: Shown): Html =>
   })
 
 const unwantedTable = ({ unwanted }: Shown): Html =>
-  optionalTable('Bought for values that no list holds any more', unwanted, {
+  optionalTable('Bought for values since removed from the lists', unwanted, {
     ...fields('pipeline', 'slices', 'credits'),
     'For example': ({ examples }) => examples.join('; '),
   })

@@ -74,7 +74,7 @@ ${jobTable(jobs)}
 ${table(
   units.length === unitsShown ? `Units (the first ${count(unitsShown)} of ${count(run.planned)})` : 'Units',
   units,
-  run.planned === 0 ? 'This run had nothing to do.' : 'No record of its jobs is kept any more.',
+  run.planned === 0 ? 'This run had nothing to do.' : 'The records of its jobs were deleted.',
   {
     'State now': ({ state }) => badge(state),
     Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
@@ -91,9 +91,9 @@ const jobTable = (jobs: readonly RunJobLine[]): Html =>
   table(jobs.length > jobsShown ? `Jobs (the first ${count(jobsShown)})` : 'Jobs', jobs.slice(0, jobsShown), 'No job.', {
     Outcome: ({ outcome, state }) => badge(outcome ?? state),
     Job: ({ job_id }) => `#${job_id}`,
-    'Asks for': boxKey,
+    'Requests': boxKey,
     Units: ({ units }) => count(units),
-    'Held of them': ({ held_units }) => count(held_units),
+    'Units held': ({ held_units }) => count(held_units),
     Report: ({ report_state }) => report_state ?? '–',
     Error: ({ outcome, error_code }) => (outcome === 'loaded' || outcome === 'unchanged' ? '' : (error_code ?? '')),
   })
@@ -106,16 +106,16 @@ const words: Readonly<Record<string, (value: unknown, all: Arguments) => string 
   from: (value, { to }) => (value === to ? String(value) : `${String(value)} to ${String(to)}`),
   to: () => null,
   only: (value) => `only ${String(value)}`,
-  force: (value) => (value === true ? 'also what is loaded' : null),
+  force: (value) => (value === true ? 'also loaded units' : null),
   resumes: (value) => `resumes run #${String(value)}`,
   months: (value) => `${String(value)} months`,
   units: (value) => (Array.isArray(value) ? `units ${value.map((id) => `#${String(id)}`).join(', ')}` : null),
   answer: (value) => `answer #${String(value)}`,
-  approved: (value) => (value === true ? 'what was approved' : null),
+  approved: (value) => (value === true ? 'approved purchases' : null),
   due_at: (value) => `due ${String(value).slice(0, 16).replace('T', ' ')} UTC`,
 }
 
-/** `sales, 2026-01 to 2026-03, also what is loaded`; an argument without words is shown by its name. */
+/** `sales, 2026-01 to 2026-03, also loaded units`; an argument without words is shown by its name. */
 const argumentWords = (given: unknown): string => {
   const all: Arguments = typeof given === 'object' && given !== null ? Object.fromEntries(Object.entries(given)) : {}
   const order = Object.keys(words)

@@ -70,7 +70,7 @@ export const failedTestTable = (caption: string, rows: readonly FailedTestLine[]
   table(caption, rows, 'No unit fails a test.', {
     Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
     Test: ({ test }) => test,
-    'What became of it': ({ outcome }) => badge(outcome),
+    'Outcome': ({ outcome }) => badge(outcome),
     'Expected and found': ({ message }) => message,
     Tested: ({ tested_at }) => moment(tested_at),
   })
@@ -78,7 +78,7 @@ export const failedTestTable = (caption: string, rows: readonly FailedTestLine[]
 export const testsPage = async (context: WebContext): Promise<Html> => {
   const [tests, failed] = await Promise.all([testLines(context.kysely), failedTests(context.kysely, shown)])
   const none = context.definitions.some(({ tests }) => tests.length > 0)
-    ? 'No run has used the tests of the definitions yet.'
+    ? 'No run has applied the tests of the definitions yet.'
     : 'No definition has tests. `tests:` in a definition says what its rows must be.'
   const body = html`${table('Tests of the definitions', tests, none, {
     ...fields('pipeline', 'test'),

@@ -78,14 +78,14 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 <dt>How to fix</dt><dd>${nextStepOf(unit, credits)}</dd>
 <dt>Pipeline</dt><dd><a href="${coverageAddress(unit.pipeline)}">${unit.pipeline}</a></dd>
 <dt>Window</dt><dd>${showWindow({ from: unit.window_from, to: unit.window_to })}</dd>
-<dt>Slice</dt><dd>${Object.values(unit.slice ?? {}).join(' · ') || 'all'}${unit.wanted ? '' : ' (no longer in the lists: its rows stay, nothing more is asked for)'}</dd>
+<dt>Slice</dt><dd>${Object.values(unit.slice ?? {}).join(' · ') || 'all'}${unit.wanted ? '' : ' (no longer in the lists: its rows stay, nothing more is requested)'}</dd>
 <dt>Rows</dt><dd>${count(rows)}${unit.capped ? ', capped at the limit: there may be more' : ''}</dd>
 <dt>Loaded</dt><dd>${moment(unit.loaded_at)}</dd>
-<dt>Asked for</dt><dd>${moment(answer?.asked_at ?? null)}${answer?.stood_at == null ? '' : `, still the same at ${moment(answer.stood_at)}`}</dd>
+<dt>Requested</dt><dd>${moment(answer?.asked_at ?? null)}${answer?.stood_at == null ? '' : `, unchanged at ${moment(answer.stood_at)}`}</dd>
 <dt>Service says</dt><dd>${answer?.source_last_updated == null ? '–' : `last updated ${answer.source_last_updated}`}${answer?.source_count == null ? '' : `, ${count(answer.source_count)} rows`}</dd>
 <dt>Attempts</dt><dd>${unit.attempts}</dd>
 <dt>Not before</dt><dd>${moment(unit.not_before)}</dd>
-<dt>At work</dt><dd>${job?.holder ?? 'nobody'}</dd>
+<dt>Worked on by</dt><dd>${job?.holder ?? '–'}</dd>
 <dt>Lineage</dt><dd><code>pipelines/${unit.pipeline}.yaml</code> → ${job === undefined ? 'no job' : `job #${job.job_id}`} → ${answer === undefined ? 'no answer' : `answer #${answer.answer_id}`} → <code>data.${unit.pipeline}_v${unit.version}</code> → <code>bi.${unit.pipeline}</code></dd>
 <dt>Landing file</dt><dd><code>${answer?.landing ?? '–'}</code> ${bytes(answer?.bytes ?? null)}</dd>
 <dt>Parse again</dt><dd>${command(`millrace replay ${unit.pipeline} --from ${month} --to ${month}`)}${actions.replay === null || (unit.answer_id ?? unit.held_answer_id) === null ? '' : html` ${actionButton('Replay', `/units/${unit.unit_id}/replay`, 0)}`}</dd>
