@@ -113,7 +113,7 @@ const csvSets = async (file: string, text: string, subjects: Subjects, problems:
       file,
       line,
       column: 1,
-      message: `not CSV that can be read: ${error instanceof Error ? error.message : error}. Correct the line.`,
+      message: `not valid CSV: ${error instanceof Error ? error.message : error}. Correct the line.`,
     })
     return []
   }
@@ -134,13 +134,13 @@ const setOf = (file: string, [header, ...lines]: AttributeTable, subjects: Subje
       separator === undefined
         ? suggest(subject, known)
         : ` Its cells are separated by ${separator === ';' ? 'semicolons' : 'tabs'}: save it with commas.`
-    report(header?.line ?? 1, `the first column is '${subject}'; expected what the attributes are of.${next}`)
+    report(header?.line ?? 1, `the first column is '${subject}'; expected the name of what the attributes describe.${next}`)
     return { set: null, problems }
   }
   if (subject === patternSubject && lines.length > mostPatterns)
     report(
       lines[mostPatterns]?.line ?? 1,
-      `${count.format(lines.length)} patterns; each page is compared with one after another, so there are at most ${count.format(mostPatterns)}. Write fewer and wider ones.`,
+      `${count.format(lines.length)} patterns; at most ${count.format(mostPatterns)} are allowed, because each page is compared with all of them. Write fewer, wider ones.`,
     )
   if (lines.length === 0) report(header?.line ?? 1, 'there is no line below the header. Delete the file to end its attributes.')
   for (const [at, name] of names.entries())
@@ -160,7 +160,7 @@ const setOf = (file: string, [header, ...lines]: AttributeTable, subjects: Subje
     if ('message' in checked) report(line, `${subject}: ${checked.message}`)
     const value = 'value' in checked ? checked.value : ''
     const before = seen.get(value)
-    if (value !== '' && before !== undefined) report(line, `'${value}' stands in line ${before} already; keep one of the two.`)
+    if (value !== '' && before !== undefined) report(line, `'${value}' is in line ${before} already; keep one of the two.`)
     seen.set(value, line)
     const attributes = names.flatMap((name, at) => attributeOf(name, cells[at + 1] ?? '', (message) => report(line, message)))
     return [

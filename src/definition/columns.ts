@@ -107,7 +107,7 @@ const comesFromNowhere = (name: string, path: Path, input: ColumnInput, scope: S
   const sources = 'the window, for_each, params, columns or a field the source knows'
   scope.report(
     path,
-    `key column '${name}' comes from nowhere: it is none of ${sources}.${hint} Correct it or declare it under columns.`,
+    `key column '${name}' has no origin: it is none of ${sources}.${hint} Correct it or declare it under columns.`,
   )
   return null
 }
@@ -146,7 +146,7 @@ const checkSpelling = (name: string | undefined, path: Path, scope: Scope): void
   if (name !== undefined && !known.includes(name))
     scope.report(
       [...path, 'normalize'],
-      `'${name}' is no spelling that ${scope.source.name} knows; write one of ${known.join(', ')}.`,
+      `${scope.source.name} does not know the spelling '${name}'; write one of ${known.join(', ')}.`,
     )
 }
 
@@ -166,7 +166,7 @@ const checkKey = (key: readonly string[], dimensions: readonly Dimension[], ever
   const wanted = every === 'month' ? "'month' or 'date'" : "'date'"
   if (new Set(periods).size !== 1) {
     const found = periods.length === 0 ? 'no period' : 'month and date'
-    scope.report(keyPath, `the key holds ${found}; it needs ${wanted}, the table is partitioned by it.`)
+    scope.report(keyPath, `the key has ${found}; it needs ${wanted}, by which the table is partitioned.`)
   }
   if (every !== 'month' && key.includes('month')) {
     scope.report([...keyPath, key.indexOf('month')], `'month' cannot be the period of windows of a ${every}; use 'date'.`)

@@ -130,7 +130,7 @@ const windowRule = (raw: RawDefinition['window'], scope: Scope): WindowRule => {
   const every = raw.every ?? 'month'
   const sizes = scope.source.windowSizes
   if (sizes !== undefined && !sizes.includes(every)) {
-    scope.report(['window', 'every'], `${scope.source.name} cannot be asked for a ${every}; write every: ${sizes.join(' or ')}.`)
+    scope.report(['window', 'every'], `${scope.source.name} has no data by ${every}; write every: ${sizes.join(' or ')}.`)
   }
   const calendar = raw.publication
   const zone = calendar?.time_zone ?? 'Etc/GMT+5'

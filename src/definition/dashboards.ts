@@ -52,7 +52,7 @@ const filterProblems = (one: FilterFile, at: number, charts: readonly ChartFile[
       problemAt(
         yaml,
         ['filters', at, 'charts'],
-        `'${name}' is no chart of this dashboard; write the name that its line 'chart:' has.`,
+        `this dashboard has no chart '${name}'; write a name from one of its lines 'chart:'.`,
       ),
     )
 
@@ -62,7 +62,7 @@ const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], ya
   const wrong = (part: string, message: string): void => void problems.push(problemAt(yaml, ['charts', at, part], message))
   const measured = Object.keys(measuresOf(one))
   if (one.compare !== undefined && (!['tile', 'trend', 'table'].includes(one.kind) || Object.keys(one.measures).length > 0))
-    wrong('compare', "only a tile, a trend or a table has 'compare', and takes no 'measures' beside it.")
+    wrong('compare', "only a tile, a trend or a table without 'measures' takes 'compare'.")
   if (all.findIndex(({ chart: other }) => other === one.chart) < at)
     wrong('chart', `'${one.chart}' appears twice; a chart is known by its name, so give one of them another.`)
   if (one.kind !== 'table' && one.period === undefined) wrong('kind', `a ${one.kind} needs 'period', the column on its axis.`)
@@ -74,9 +74,9 @@ const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], ya
   if (one.axis !== undefined && one.kind !== 'line') wrong('axis', "only a line has 'axis: rank'.")
   if (one.kind !== 'table' && one.columns.length > 0) wrong('columns', "only a table has 'columns'.")
   if (measured.length === 0 && one.columns.length === 0)
-    wrong('kind', "it shows nothing; add 'measures' (or 'columns' to a table).")
+    wrong('kind', "the chart shows nothing; add 'measures' (or 'columns' to a table).")
   if (measured.length > 0 && one.columns.length > 0)
-    wrong('columns', "rows as they are ('columns') have no 'measures'; keep one of the two.")
+    wrong('columns', "a table has either 'columns' (plain rows) or 'measures'; keep one of the two.")
   const sortable = [...one.columns, ...one.by, ...measured]
   for (const text of Object.keys(one.formats))
     if (one.kind !== 'table' || !sortable.includes(text))

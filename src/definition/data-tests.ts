@@ -32,14 +32,14 @@ const readTest = (name: string, raw: RawDataTest, columns: readonly Column[], sc
   const before = scope.problems.length
   const [kind, ...others] = kinds.filter((one) => raw[one] !== undefined)
   if (kind === undefined) {
-    scope.report(path, `the test '${name}' says nothing that the rows must be; add one of ${kinds.join(', ')}.`, 'key')
+    scope.report(path, `the test '${name}' has no rule; add one of ${kinds.join(', ')}.`, 'key')
     return null
   }
   for (const other of others)
-    scope.report([...path, other], `the test '${name}' says ${kind} already; make a second test of ${other}.`, 'key')
+    scope.report([...path, other], `the test '${name}' has the rule ${kind} already; put ${other} into a test of its own.`, 'key')
   for (const word of ['allow', 'within', 'at_least'] as const)
     if (raw[word] !== undefined && !extras[kind].includes(word))
-      scope.report([...path, word], `'${word}' means nothing beside ${kind}; remove it.`, 'key')
+      scope.report([...path, word], `'${word}' has no effect with ${kind}; remove it.`, 'key')
   checkColumns(raw, kind, columns, path, scope)
   const test = testOf(name, raw, kind, path, scope)
   return scope.problems.length > before ? null : test
@@ -86,7 +86,7 @@ const typesOf = (kind: Kind): readonly string[] =>
 
 const checkColumns = (raw: RawDataTest, kind: Kind, columns: readonly Column[], path: Path, scope: Scope): void => {
   if (raw.column === undefined && kind !== 'ratio' && kind !== 'restated')
-    scope.report(path, `${path.join('.')} lacks column: which column's ${kind} is tested?`, 'key')
+    scope.report(path, `${path.join('.')} lacks column; name the column that ${kind} tests.`, 'key')
   if (columns.length === 0) return
   const named: readonly { name: string; at: Path }[] = [
     ...(raw.column === undefined ? [] : [{ name: raw.column, at: [...path, 'column'] }]),

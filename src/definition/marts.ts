@@ -43,11 +43,11 @@ export const readMart = (file: string, name: string, text: string) => {
   let at = 0
   for (; at < lines.length && (lines[at] ?? '').startsWith('--'); at += 1) {
     const [, word = '', column, value = ''] = headerLine.exec(lines[at] ?? '') ?? []
-    if (word === '') report(at + 1, `'${lines[at]}' is no header line; expected for example '-- purpose: what it is for'.`)
+    if (word === '') report(at + 1, `'${lines[at]}' is not a header line; expected for example '-- purpose: what it is for'.`)
     else if (word === 'column' && column === undefined)
       report(at + 1, `'${lines[at]}' names no column; expected for example '-- column clicks: what it holds'.`)
     else if (word === 'column' && column !== undefined && columns.has(column))
-      report(at + 1, `column '${column}' is explained twice; keep one of the two.`)
+      report(at + 1, `column '${column}' is described twice; keep one of the two.`)
     else if (word === 'column' && column !== undefined) columns.set(column, value.trim())
     else said.set(word, value.trim())
   }

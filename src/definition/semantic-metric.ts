@@ -65,10 +65,7 @@ export const metricOf = (name: string, one: MetricFile, subject: Subject, { yaml
   const allowed = withFiscal(subject.time?.grains ?? [])
   for (const [at, grain] of (one.grains ?? []).entries())
     if (!allowed.includes(grain))
-      wrong(
-        [...path, 'grains', at],
-        `'${grain}' is no length of period of ${subject.name}; there are ${allowed.join(', ') || 'none'}.`,
-      )
+      wrong([...path, 'grains', at], `${subject.name} has no grain '${grain}'; it has ${allowed.join(', ') || 'none'}.`)
   return {
     at: placeOf(yaml, path),
     name,
@@ -135,12 +132,12 @@ export const checkParts = (
     const names = usable.map((one) => one.name)
     for (const part of partsOf(formula))
       if (!names.includes(part))
-        wrong(formula.kind === 'ratio' ? [...path, formula.of === part ? 'of' : 'to'] : path, `'${part}' is no ${isSingle ? 'sum, count, smallest or largest value' : 'sum'} of this subject.${suggest(part, names)}`) // biome-ignore format: one look
+        wrong(formula.kind === 'ratio' ? [...path, formula.of === part ? 'of' : 'to'] : path, `this subject has no ${isSingle ? 'sum, count, smallest or largest value' : 'sum'} '${part}'.${suggest(part, names)}`) // biome-ignore format: one look
     const window = windowOf(metric)
     const over = window?.kind === 'share' ? window.over : (time?.column ?? '')
     if (window === null) continue
     if (window.kind === 'share' && dimensions.get(over)?.of !== null)
-      wrong([...path, 'over'], `'${over}' is no dimension of the view of ${of}.${suggest(over, [...dimensions.keys()])}`)
+      wrong([...path, 'over'], `the view of ${of} has no dimension '${over}'.${suggest(over, [...dimensions.keys()])}`)
     const reason = metrics.get(window.of)?.neverOver.get(over)
     if (reason !== undefined) wrong(path, `${window.of} does not add up over ${over}: ${reason}.`)
   }

@@ -88,11 +88,10 @@ const reserved = ['period', 'side', 'facts', 'answer', 'sides']
 const dimensionOf = (name: string, one: DimensionFile, { yaml, wrong }: Checking): SemanticDimension => {
   const path = ['dimensions', name]
   const column = one?.column ?? name
-  if (reserved.includes(name))
-    wrong(path, `'${name}' is a name that answers use themselves; choose another, with 'column'.`, 'key')
+  if (reserved.includes(name)) wrong(path, `'${name}' is reserved for answers; choose another name, with 'column'.`, 'key')
   if (one?.whole !== undefined && one.one !== undefined) wrong([...path, 'one'], "it has 'whole' and 'one'; keep one of the two.")
   if (one?.default !== undefined && one.whole === undefined)
-    wrong([...path, 'default'], "'default' needs 'whole', the member that holds all others.")
+    wrong([...path, 'default'], "'default' needs 'whole', the member that contains all others.")
   if (one?.key !== undefined && one.entity === undefined)
     wrong([...path, 'key'], "'key' needs 'entity', the table it is the key of.")
   return {
@@ -130,11 +129,11 @@ const checkDimensions = (parts: readonly Part[], { grain, time, dimensions }: Su
       if (data.grain !== undefined && column !== time?.column && !reachable.has(column))
         wrong(
           ['grain', at],
-          `'${column}' is neither the time nor a dimension; add it under dimensions, so that no sum runs over it unseen.`,
+          `'${column}' is neither the time nor a dimension; add it under dimensions, else sums would run over it unnoticed.`,
         )
     for (const [name, one] of Object.entries(data.dimensions))
       if (one?.of !== undefined && dimensions.get(one.of)?.entity == null)
-        wrong(['dimensions', name, 'of'], `'${one.of}' is no dimension with an entity.${suggest(one.of, withEntity)}`)
+        wrong(['dimensions', name, 'of'], `'${one.of}' is not a dimension with an entity.${suggest(one.of, withEntity)}`)
   }
 }
 

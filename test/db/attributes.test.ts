@@ -194,9 +194,9 @@ describe('attributes', () => {
       expect.stringMatching(/^domains\.csv:1:1: 'Group' cannot name an attribute/),
       expect.stringMatching(/^domains\.csv:2:1: 2 cells, the header has 3/),
       expect.stringMatching(/^domains\.csv:3:1: domain: 'not a domain' is not a bare domain/),
-      expect.stringMatching(/^domains\.csv:4:1: 'shop\.com' stands in line 2 already/),
+      expect.stringMatching(/^domains\.csv:4:1: 'shop\.com' is in line 2 already/),
       expect.stringMatching(/^more\.csv:1:1: the first column is 'domian'; .*Did you mean 'domain'/),
-      expect.stringMatching(/^open\.csv:\d+:1: not CSV that can be read/),
+      expect.stringMatching(/^open\.csv:\d+:1: not valid CSV/),
     ])
   })
 
@@ -218,8 +218,8 @@ describe('attributes', () => {
       ['domains.csv', 'domain\tgroup\nshop.com\tX\n', /separated by tabs: save it with commas/],
       ['domains.csv', 'domain,group\n', /no line below the header\. Delete the file to end its attributes/],
       ['domains.csv', '', /the first column is ''/],
-      ['domains.csv', 'domain,group\nshop.com,X\nSHOP.com,Y\n', /:3:1: 'shop\.com' stands in line 2 already/],
-      ['categories.csv', 'category_id,name\n12,A\n012,B\n', /:3:1: '12' stands in line 2 already/],
+      ['domains.csv', 'domain,group\nshop.com,X\nSHOP.com,Y\n', /:3:1: 'shop\.com' is in line 2 already/],
+      ['categories.csv', 'category_id,name\n12,A\n012,B\n', /:3:1: '12' is in line 2 already/],
       ['page_types.csv', 'pattern,page_type,place\n*,a,1\n', /'place' cannot name an attribute/],
       ['page_types.csv', `pattern,page_type\n${patterns(1_001)}`, /:1002:1: 1,001 patterns.*at most 1,000/],
       ['domains.xlsx', 'PK', /attributes are read from \*\.csv and \*\.sql/],

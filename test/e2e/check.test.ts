@@ -156,7 +156,7 @@ test('finds every mistake of definitions and marts in one pass, with file and li
   for (const line of [
     /traffic_and_engagement\.yaml:\d+:\d+: .*delivery_method is 'snowflake'.*download_link.*never comes here/,
     /traffic_and_engagement\.yaml:\d+:\d+: .*deadline is '6x'/,
-    /broken\.sql:2:1: .*no header line/,
+    /broken\.sql:2:1: .*not a header line/,
     /broken\.sql:1:1: the header lacks '-- grain/,
     /wrong\.sql:5:1: the header describes 'other', which the query does not return/,
     /warning \(mart\): .*wrong\.sql:1:1: the query gives 'klicks', which nothing explains/,

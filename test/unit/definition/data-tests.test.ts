@@ -57,15 +57,15 @@ describe('tests of a definition', () => {
   })
 
   test.each([
-    ['  a: { column: clicks }\n', /p\.yaml:22:3: the test 'a' says nothing that the rows must be; add one of range, accepted/],
+    ['  a: { column: clicks }\n', /p\.yaml:22:3: the test 'a' has no rule; add one of range, accepted/],
     [
       '  a: { column: clicks, range: 0..1, ratio: 0..2 }\n',
-      /p\.yaml:22:37: the test 'a' says range already; make a second test of ratio/,
+      /p\.yaml:22:37: the test 'a' has the rule range already; put ratio into a test of its own/,
     ],
-    ['  a: { column: clicks, range: 0..1, within: 1% }\n', /p\.yaml:22:37: 'within' means nothing beside range; remove it/],
+    ['  a: { column: clicks, range: 0..1, within: 1% }\n', /p\.yaml:22:37: 'within' has no effect with range; remove it/],
     ['  a: { column: clicks, range: 2..1 }\n', /p\.yaml:22:31: tests\.a\.range is 2\.\.1, and 2 is more than 1/],
     ['  a: { column: clicks, range: .. }\n', /tests\.a\.range is '\.\.'; expected two numbers such as 0\.\.1, or with one end/],
-    ['  a: { range: 0.. }\n', /tests\.a lacks column: which column's range is tested/],
+    ['  a: { range: 0.. }\n', /tests\.a lacks column; name the column that range tests/],
     ['  a: { column: click, range: 0.. }\n', /p\.yaml:22:16: the table has no column 'click' to test\. Did you mean 'clicks'/],
     ['  a: { column: domain, accepted: [a.com] }\n', /'domain' does not come with the answer, so there is nothing to test/],
     ['  a: { column: keyword, range: 0.. }\n', /'keyword' is text; range tests columns of type bigint, integer, numeric/],

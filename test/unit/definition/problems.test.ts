@@ -40,7 +40,7 @@ const keywordCases: readonly Case[] = [
     'an unknown spelling',
     'clicks: { type: bigint,',
     'clicks: { type: bigint, normalize: land,',
-    "16:40: 'land' is no spelling that web-analytics.keywords knows; write one of period_start, country, domain.",
+    "16:40: web-analytics.keywords does not know the spelling 'land'; write one of period_start, country, domain.",
   ],
   [
     'a wrong param',
@@ -97,10 +97,10 @@ const keywordCases: readonly Case[] = [
     'a key column from nowhere',
     'keyword, top_url]',
     'keyword, topurl]',
-    "13:84: key column 'topurl' comes from nowhere: it is none of the window, for_each, params, columns or a field the source knows. Did you mean 'top_url'?",
+    "13:84: key column 'topurl' has no origin: it is none of the window, for_each, params, columns or a field the source knows. Did you mean 'top_url'?",
   ],
   ['a key without the slices', 'domain, country,', 'domain,', "13:8: the key lacks 'country', which for_each runs for"],
-  ['a key without a period', '[month, ', '[', "13:8: the key holds no period; it needs 'month' or 'date'"],
+  ['a key without a period', '[month, ', '[', "13:8: the key has no period; it needs 'month' or 'date'"],
   ['a key column twice', 'keyword, top_url]', 'keyword, keyword, top_url]', "13:84: 'keyword' appears twice in the key"],
   [
     'a nullable key',
@@ -240,7 +240,7 @@ const keywordCases: readonly Case[] = [
     'a window the source cannot be asked for',
     'every: month',
     'every: day',
-    '10:18: web-analytics.keywords cannot be asked for a day; write every: month.',
+    '10:18: web-analytics.keywords has no data by day; write every: month.',
   ],
   [
     'a report policy where nothing is bought',
@@ -354,7 +354,7 @@ test.each(['constructor', 'to_string', 'has_own_property', 'value_of'])(
   'a key column called %s is not found on any object',
   (name) => {
     const problems = problemsIn(change(contractExample, 'keyword, top_url]', `keyword, top_url, ${name}]`))
-    expect(problems).toEqual([expect.stringContaining(`key column '${name}' comes from nowhere`)])
+    expect(problems).toEqual([expect.stringContaining(`key column '${name}' has no origin`)])
   },
 )
 

@@ -49,12 +49,12 @@ describe('a semantic file', () => {
     [
       'unit: things',
       'unit: things\n  a: { about: a, unit: a, derived: soldd / 2 }',
-      /^s1\.yaml:14:36: 'soldd' is no sum, count, smallest or largest value of this subject\. Did you mean 'sold'\?/m,
+      /^s1\.yaml:14:36: this subject has no sum, count, smallest or largest value 'soldd'\. Did you mean 'sold'\?/m,
     ],
     [
       'unit: things',
       'unit: things\n  a: { about: a, unit: a, share: { of: sold, over: shpo } }',
-      /^s1\.yaml:14:52: 'shpo' is no dimension of the view of shop\. Did you mean 'shop'\?/m,
+      /^s1\.yaml:14:52: the view of shop has no dimension 'shpo'\. Did you mean 'shop'\?/m,
     ],
     [
       'unit: things',
@@ -66,22 +66,18 @@ describe('a semantic file', () => {
       'unit: things\n    adds_up_over: []\n    never_over: { shop: people }\n  a: { about: a, unit: a, share: { of: sold, over: shop } }',
       /sold does not add up over shop: people\./m,
     ],
-    ['sum: sold', 'ratio: { of: solt, to: sold }', /^s1\.yaml:12:18: 'solt' is no sum of this subject/m],
+    ['sum: sold', 'ratio: { of: solt, to: sold }', /^s1\.yaml:12:18: this subject has no sum 'solt'/m],
     [
       'unit: things',
       'unit: things\n    never_over: { shopp: people }',
       /^s1\.yaml:14:19: 'shopp' is neither a dimension nor the time of shop\. Did you mean 'shop'\?/,
     ],
-    [
-      'unit: things',
-      'unit: things\n    grains: [year]',
-      /^s1\.yaml:14:14: 'year' is no length of period of shop; there are day, month\.$/,
-    ],
+    ['unit: things', 'unit: things\n    grains: [year]', /^s1\.yaml:14:14: shop has no grain 'year'; it has day, month\.$/],
     ['grain: [day, shop]', 'grain: [day, shop, till]', /^s1\.yaml:5:20: 'till' is neither the time nor a dimension/m],
-    ['entity: dim_shop', 'of: till', /^s1\.yaml:8:33: 'till' is no dimension with an entity/m],
+    ['entity: dim_shop', 'of: till', /^s1\.yaml:8:33: 'till' is not a dimension with an entity/m],
     ['entity: dim_shop', 'whole: all, one: a', /'whole' and 'one'; keep one of the two/],
     ['view: sales\n', '', /^s1\.yaml:1:10: 'shop' is a new subject and lacks view/m],
-    ['shop: {', 'period: {', /'period' is a name that answers use themselves/],
+    ['shop: {', 'period: {', /'period' is reserved for answers/],
   ])('with %s as %s says where and what', (right, wrong, message) => {
     expect(problemsOf(shop.replace(right, wrong)).join('\n')).toMatch(message)
   })

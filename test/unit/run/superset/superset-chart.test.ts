@@ -90,7 +90,7 @@ test('every mistake of a dashboard file is told at once with its place', () => {
     [7, "a line needs 'period'"],
     [9, "'Y desc' is neither a column nor a measure of this chart."],
     [10, "'A' appears twice"],
-    [13, "rows as they are ('columns') have no 'measures'"],
+    [13, "a table has either 'columns' (plain rows) or 'measures'"],
   ])
   expect(
     parseDashboard('d.yaml', `${head}  - chart: A\n    veiw: v\n    kind: pie\n`).problems.map(({ message }) => message),
@@ -187,7 +187,7 @@ test('a filter narrows the charts it names, one of time those with a period, and
     ['filter_select', []],
   ])
   const { problems } = parseDashboard('d.yaml', text('  - { filter: One, view: v, column: x, charts: [C] }\n'))
-  expect(problems).toMatchObject([{ line: 4, message: expect.stringContaining("'C' is no chart of this dashboard") }])
+  expect(problems).toMatchObject([{ line: 4, message: expect.stringContaining("this dashboard has no chart 'C'") }])
 })
 
 test('the summary fits a screen of 900 pixels, operators have a page of their own, and no table or tile asks for so many rows that Superset warns of a limit', async () => {
