@@ -171,8 +171,7 @@ const assertColumnsNamed = async (trx: Db, mart: Mart, source: Definition): Prom
 
 /** A probe column: it appears in the result only where the query uses `*`. */
 export const oneMore = 'millrace_one_more'
-export const columnsUnnamed =
-  "write the columns of a summary out: '*' in its query would change with the pipeline."
+export const columnsUnnamed = "write the columns of a summary out: '*' in its query would change with the pipeline."
 
 /** Fills a new table for a summary that is new, or whose query or pipeline version changed; later, loads keep it up to date. Returns the table's name in `data`. */
 const fillSummary = async (trx: Db, mart: Mart, source: Definition): Promise<string> => {

@@ -22,7 +22,7 @@ export type Answer = Awaited<ReturnType<typeof answerOf>>
 export const answerQuery = async (reader: Reader, model: SemanticModel, input: unknown): Promise<Answer> => {
   const checked = querySchema.safeParse(input)
   if (!checked.success)
-    return refuse(`The question is not well formed: ${z.prettifyError(checked.error).replaceAll(/\s+/g, ' ').slice(0, 600)}`)
+    return refuse(`The question is not valid: ${z.prettifyError(checked.error).replaceAll(/\s+/g, ' ').slice(0, 600)}`)
   const compiled = compileQuery(reader.db, model, checked.data)
   return reader.answer(async (reading) => {
     await assertKnown(reading, compiled.subject, checked.data.where)
@@ -53,11 +53,11 @@ const answerOf = async (reading: Reading, model: SemanticModel, compiled: Compil
       ...compiled.notes,
       ...(limit > compiled.limit ? [`${limit - compiled.limit} more than requested, since they tie with the last one.`] : []),
       ...(rows.length > limit ? [`Only the first ${limit} rows are shown; ask for more (limit) or for less (where).`] : []),
-      ...(rows.length === 0 ? ['Nothing fits: no row has these values, or nothing is loaded of the period.'] : []),
+      ...(rows.length === 0 ? ['No matching rows: no row has these values, or nothing of the period is loaded.'] : []),
       ...(state.cells_missing.length > 0
-        ? ['Rows are missing (cells_missing): sums are too small by them, and a figure that is null is not known.']
+        ? ['Rows are missing (cells_missing): sums are too small, and a figure that is null is not known.']
         : []),
-      ...(asOf !== null ? ['What is missing and what is final is as of now, not as of then.'] : []),
+      ...(asOf !== null ? ['What is missing and what is final is stated as of now, not as of as_of.'] : []),
     ],
   }
 }
@@ -87,7 +87,7 @@ const comparedNotes = (compared: Awaited<ReturnType<typeof comparedOf>>): string
   if (compared === null || compared.only_before + compared.only_now === 0) return []
   const { in_both, only_before, only_now } = compared
   return [
-    `Like with like: change, growth and figures against an earlier month are of ${in_both} of ${in_both + only_before + only_now} cells, those that both periods have; ${only_before} are only in the earlier period, ${only_now} only in the later one. Other figures are of all.`,
+    `Like with like: change, growth and figures against an earlier month cover ${in_both} of ${in_both + only_before + only_now} cells, those that both periods have; only in the earlier period: ${only_before}, only in the later one: ${only_now}. Other figures cover all cells.`,
   ]
 }
 
@@ -96,7 +96,7 @@ const cutNotes = ([cut]: AnswerState['cells_cut'], isCompared: boolean): string[
   cut === undefined
     ? []
     : [
-        `Only the first rows are loaded of some cells (cells_cut), ${cut.rows} of ${cut.cell} in ${cut.period.slice(0, 7)} for example: what is beyond is in no figure${isCompared ? ', and change and growth against a period that is loaded whole are not like with like' : ''}.`,
+        `Only the first rows of some cells are loaded (cells_cut), for example ${cut.rows} of ${cut.cell} in ${cut.period.slice(0, 7)}: figures leave the other rows out${isCompared ? ', and change and growth against a completely loaded period are not like with like' : ''}.`,
       ]
 
 const breakNote = ({ starts_on, columns, change }: MethodBreak): string => {
@@ -104,7 +104,7 @@ const breakNote = ({ starts_on, columns, change }: MethodBreak): string => {
     columns[0] === undefined || change === null
       ? ''
       : ` (${columns[0]} ${change < 0 ? '-' : '+'}${Math.abs(change * 100).toFixed(0)} % on average)`
-  const what = change === null ? 'the figures are of another table' : `the service counts by another method${of}`
+  const what = change === null ? 'the figures come from another table' : `the service counts by another method${of}`
   return `From ${starts_on} on ${what}: figures before and after are not comparable (bi.breaks).`
 }
 
@@ -143,7 +143,7 @@ export const answerView = (reader: Reader, model: SemanticModel, question: ViewQ
   reader.answer(async (reading) => {
     const { view, pipeline, limit } = question
     const columns = await columnNames(reading.db, `bi.${view}`)
-    if (columns.length === 0) return refuse(`bi.${view} is not there.`, ['run `millrace migrate`'])
+    if (columns.length === 0) return refuse(`bi.${view} does not exist.`, ['run `millrace migrate`'])
     const subject = [...model.subjects.values()].find((one) => one.view === view)
     const span = subject === undefined ? null : spanOf(subject, { period: question.period })
     const time = subject?.time?.column ?? ''
@@ -202,7 +202,7 @@ const assertOne = async (
   const known = await read(sql` where name = ${asked} limit 1`)
   if (known.includes(asked) || known.includes(asked.replaceAll(/\d+/g, '#'))) return
   if (await isOnLists(reading, subject, column, asked))
-    refuse(`Nothing of ${name} '${asked}' is loaded, though the lists want it: what it has is not known.`, [
+    refuse(`${name} '${asked}' is in the lists, but not loaded: its figures are not known.`, [
       'leave it out',
       'ask coverage why it is not loaded',
     ])

@@ -86,10 +86,10 @@ const withTimeAsGrain = (query: SemanticQuery, { time }: Subject): SemanticQuery
 const refusePast = ({ subjects }: SemanticModel, { name, pipeline }: Subject): never => {
   const other = [...subjects.values()].find((one) => one.pipeline === pipeline && knowsThePast(one))
   return refuse(
-    `${name} is only known as it is now.`,
+    `${name} has current values only.`,
     other === undefined
       ? ['leave as_of out']
-      : [`${other.name} knows the past: ${[...other.metrics.keys()].slice(0, 6).join(', ')}`],
+      : [`${other.name} has past values: ${[...other.metrics.keys()].slice(0, 6).join(', ')}`],
   )
 }
 
@@ -99,7 +99,7 @@ const grainOf = ({ grain, compare, period }: SemanticQuery, subject: Subject, me
   for (const { name, grains } of metrics)
     if (!grains.includes(grain))
       refuse(
-        `${name} is not known by ${grain}.`,
+        `${name} is not available by ${grain}.`,
         grains.length === 0 ? ['leave grain out'] : grains.map((one) => `ask with grain ${one}`),
       )
   return subject.time === null ? null : grain
@@ -111,16 +111,16 @@ const sidesOf = ({ span, grain, subject, metrics, query }: Plan, { subjects }: S
     ({ pipeline, dimensions }) => pipeline === subject.pipeline && dimensions.has('loaded_in'),
   )
   if (compare === undefined || span === null) return null
-  if (query.fill) refuse('A comparison fills no periods.', ['leave fill out', 'leave compare out'])
+  if (query.fill) refuse('A comparison cannot fill periods.', ['leave fill out', 'leave compare out'])
   for (const { name, wholeOf, formula } of metrics) {
     if (formula.kind === 'cumulative' || formula.kind === 'rolling')
-      refuse(`${name} is made of several periods and is not compared.`, [`compare ${formula.of}`])
+      refuse(`${name} covers several periods and cannot be compared.`, [`compare ${formula.of}`])
     if (wholeOf.length > 0)
       refuse(
-        `${name} is not compared so: it changes with which ${wholeOf.join(', ')} are loaded in each of the two periods.`,
+        `${name} cannot be compared here: it depends on which values of ${wholeOf.join(', ')} are loaded in each of the two periods.`,
         others.map(
           (one) =>
-            `${one.name} takes the same ${wholeOf.join(', ')} in both: ${[...one.metrics.keys()].filter((other) => other.includes('share')).join(', ')}`,
+            `${one.name} uses the same values of ${wholeOf.join(', ')} in both: ${[...one.metrics.keys()].filter((other) => other.includes('share')).join(', ')}`,
         ),
       )
   }
@@ -170,7 +170,7 @@ const cellsOf = ({ query, subject, metrics, by, defaults }: Plan): CellFilter[] 
 const notesOf = ({ defaults, grain, span, subject }: Plan): string[] => [
   ...defaults.map(({ why }) => `${why}.`),
   ...(grain !== null && span !== null && !isWhole(span, grain)
-    ? [`The first or the last ${grain} ${isFiscal(grain) ? 'may not be' : 'is not'} whole.`]
+    ? [`The first or the last ${grain} ${isFiscal(grain) ? 'may not be' : 'is not'} complete.`]
     : []),
   ...(subject.pipeline === null ? [] : ['NULL means no data, never 0.']),
 ]
@@ -204,14 +204,15 @@ const knownSpan = (plan: Plan): Span | null => {
 const wholeOver = ({ subject, metrics, by, query, grain }: Plan): SemanticDimension | undefined => {
   const windows = metrics.flatMap((metric) => windowOf(metric) ?? [])
   if (grain === null && (query.fill || windows.some(({ kind }) => kind !== 'share')))
-    refuse('What is added up over periods, or filled, needs their length.', [`ask with grain ${subject.time?.grains[0]}`])
+    refuse('Sums over periods and fill need a grain.', [`ask with grain ${subject.time?.grains[0]}`])
   const overs = [...new Set(windows.flatMap((one) => (one.kind === 'share' ? [one.over] : [])))]
-  if (overs.length > 1) refuse(`One question has parts of one whole; these are of ${overs.join(' and ')}.`, ['ask two questions'])
+  if (overs.length > 1)
+    refuse(`One question can have shares over one dimension; these are over ${overs.join(' and ')}.`, ['ask two questions'])
   const over = subject.dimensions.get(overs[0] ?? '')
   if (over === undefined) return undefined
   const isMeant = (one: SemanticDimension | undefined): boolean => one === over || one?.of === over.name
   if (!by.some(isMeant) && !query.where.some(({ dimension }) => isMeant(subject.dimensions.get(dimension))))
-    refuse(`A part of all ${over.name} needs to know of which.`, [`ask by ${over.name}`, `filter ${over.name}`])
+    refuse(`A share over ${over.name} needs ${over.name} in by or in a filter.`, [`ask by ${over.name}`, `filter ${over.name}`])
   return over
 }
 

@@ -66,7 +66,7 @@ export const createMcpServer = ({ reader, model, onError }: McpContext): McpServ
   )
   tool(
     'coverage',
-    'What is there of each pipeline, month by month, newest first.',
+    'What is loaded of each pipeline, month by month, newest first.',
     z.strictObject({ pipeline, period, limit }),
     (input) => answerView(reader, model, { view: 'coverage_months', ...input }),
   )
@@ -81,7 +81,7 @@ export const createMcpServer = ({ reader, model, onError }: McpContext): McpServ
   )
   tool(
     'why_did_it_change',
-    'Why figures of a month changed, newest first: restated, a slice came or went, not loaded, another version, asked for in another way.',
+    'Why figures of a month changed, newest first: restated, a slice came or went, not loaded, another version, requested differently.',
     z.strictObject({ pipeline, period: period.describe('Months whose figures changed.'), limit }),
     (input) => answerView(reader, model, { view: 'figure_changes', newestBy: 'changed_at', ...input }),
   )

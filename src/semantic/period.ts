@@ -47,7 +47,7 @@ const dayOf = (text: string) => {
   try {
     return Temporal.PlainDate.from(text.length === 7 ? `${text}-01` : text, { overflow: 'reject' })
   } catch {
-    return refuse(`'${text}' is no day of the calendar.`, ['write months as 2026-01 and days as 2026-01-31'])
+    return refuse(`'${text}' is not a day of the calendar.`, ['write months as 2026-01 and days as 2026-01-31'])
   }
 }
 
@@ -58,10 +58,10 @@ export const spanOf = ({ time, name }: Subject, { period }: Pick<SemanticQuery, 
   const from = dayOf(period.from).toString()
   const last = dayOf(period.to)
   const to = last.add(period.to.length === 7 ? { months: 1 } : { days: 1 }).toString()
-  if (to <= from) return refuse(`The period ${period.from} to ${period.to} runs backwards.`, ['swap from and to'])
+  if (to <= from) return refuse(`The period ${period.from} to ${period.to} ends before it begins.`, ['swap from and to'])
   const [rows = 'day'] = time.grains
   if (startOf(from, rows) !== from || startOf(to, rows) !== to)
-    return refuse(`A row of ${name} is a ${rows}; ${period.from} to ${period.to} cuts through one.`, [
+    return refuse(`A row of ${name} covers a ${rows}; ${period.from} to ${period.to} covers only a part of one.`, [
       `give the period in whole ${rows}s, such as ${startOf(from, rows)} to ${endOf(last.toString(), rows)}`,
     ])
   return { from, to }

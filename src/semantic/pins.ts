@@ -42,7 +42,7 @@ export const withRowsAsked = <Found extends Pick<Plan, 'subject' | 'metrics'>>(f
   const asked = chosen(filtersOn(query.where, told))
   if (query.by.includes(told.name) && asked?.length !== 1) {
     if (query.grain === undefined && query.period === undefined && !query.by.includes(time.column)) return found
-    refuse(`Rows of several lengths have no periods in common.`, [`filter ${told.name} to one value`, `leave out ${told.name}`])
+    refuse(`Rows of different lengths have no periods in common.`, [`filter ${told.name} to one value`, `leave out ${told.name}`])
   }
   const rows = rowLengths.get(asked?.[0] ?? '')
   if (rows === undefined || rows === time.grains[0]) return found
@@ -82,11 +82,11 @@ const oneOnly = (
   const { name } = dimension
   if (isAskedBy || chosen(filters)?.length === 1) return []
   if (filters.length > 0)
-    return refuse(`Figures of several values of ${name} are not added up.`, [
+    return refuse(`Figures of several values of ${name} cannot be added up.`, [
       `ask by ${name} too`,
       `filter ${name} to one value, such as ${value}`,
     ])
-  return [{ dimension, is: 'one', value, why: `${name} is ${value} unless asked otherwise` }]
+  return [{ dimension, is: 'one', value, why: `${name} is ${value}, unless the question says otherwise` }]
 }
 
 const neverBoth = (
@@ -99,15 +99,22 @@ const neverBoth = (
   const { whole } = overlap
   const values = chosen(filters)
   if (values?.includes(whole) === true && values.length > 1)
-    return refuse(`${whole} holds the other values of ${name}; one answer never has both.`, [
+    return refuse(`${whole} contains the other values of ${name}; one answer cannot combine them.`, [
       `filter ${name} to ${whole} alone`,
       `filter ${name} to ${values.filter((value) => value !== whole).join(', ')}`,
       'ask two questions',
     ])
   if (values !== null || filters.some(({ is_not }) => is_not?.includes(whole))) return []
   if (filters.length > 0 || isAskedBy || overlap.default === 'parts')
-    return [{ dimension, is: 'not', value: whole, why: `${whole} holds the other values of ${name}, so it is left out` }]
-  return [{ dimension, is: 'one', value: whole, why: `${name} is ${whole}, which holds all others, unless asked otherwise` }]
+    return [{ dimension, is: 'not', value: whole, why: `${whole} contains the other values of ${name}, so it is left out` }]
+  return [
+    {
+      dimension,
+      is: 'one',
+      value: whole,
+      why: `${name} is ${whole}, which contains all others, unless the question says otherwise`,
+    },
+  ]
 }
 
 /** Values that all filters allow; null: no filter lists values. */

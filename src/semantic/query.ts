@@ -23,7 +23,7 @@ const filter = z
     dimension: name,
     is: values.optional().describe('Only these values (one, or a list).'),
     is_not: values.optional().describe('All but these values.'),
-    contains: text.optional().describe('Only values that hold this text, whatever the case.'),
+    contains: text.optional().describe('Only values that contain this text, in upper or lower case.'),
     at_least: value.optional().describe('From this value on.'),
     at_most: value.optional().describe('Up to this value.'),
   })
@@ -36,13 +36,23 @@ const day = z
 /** The fields that a caller may send. Any other field is refused by name. */
 export const querySchema = z.strictObject({
   metrics: z.array(name).min(1).max(10).describe('Names of metrics, all of one subject; list_metrics has them.'),
-  by: z.array(name).max(6).default([]).describe('Dimensions that make a row each; none: one figure.'),
+  by: z
+    .array(name)
+    .max(6)
+    .default([])
+    .describe('Dimensions to group by, a row for each combination of values; none: one figure.'),
   grain: z.enum(grains).optional().describe('A row for each period of this length; leave it out for the whole period.'),
   where: z.array(filter).max(12).default([]).describe('Conditions, all of which hold.'),
   period: z.strictObject({ from: day, to: day }).optional().describe('First and last month (or day), both included.'),
   fill: z.boolean().default(false).describe('With a grain: a row also for each period without rows; its figures are NULL.'),
-  compare: z.enum(['previous', 'year']).optional().describe('Beside each figure that of the period before, or of a year before.'),
-  as_of: z.iso.datetime({ offset: true }).optional().describe('As it was believed at this moment, such as 2026-05-01T00:00:00Z.'),
+  compare: z
+    .enum(['previous', 'year'])
+    .optional()
+    .describe('Adds to each figure that of the previous period, or of a year before.'),
+  as_of: z.iso
+    .datetime({ offset: true })
+    .optional()
+    .describe('Figures as believed at this moment, such as 2026-05-01T00:00:00Z.'),
   order: z
     .array(z.strictObject({ by: name, descending: z.boolean().default(true) }))
     .max(4)
@@ -82,7 +92,7 @@ export const findMetric = (model: SemanticModel, name: string) => {
   if (found !== undefined) return found
   const meant = all.filter(({ metric }) => metric.synonyms.includes(name.toLowerCase())).map(({ metric }) => metric.name)
   const names = all.map(({ metric }) => metric.name)
-  const hint = meant.length > 0 ? ` By that word: ${meant.join(', ')}.` : suggest(name, names)
+  const hint = meant.length > 0 ? ` It is a synonym of ${meant.join(', ')}.` : suggest(name, names)
   return refuse(`There is no metric '${name}'.${hint}`, meant.length > 0 ? meant : ['list_metrics names them all'])
 }
 
@@ -97,7 +107,7 @@ export const findMetrics = (model: SemanticModel, names: readonly string[]): { s
     for (const { metric, subject } of found) bySubject.set(subject.name, [...(bySubject.get(subject.name) ?? []), metric.name])
     const parts = [...bySubject].map(([subject, metrics]) => `${metrics.join(', ')} (${subject})`)
     refuse(
-      `Metrics of one question come from one subject; these are of ${bySubject.size}: ${parts.join('; ')}.`,
+      `Metrics of one question must come from one subject; these come from ${bySubject.size}: ${parts.join('; ')}.`,
       [...bySubject.values()].map((metrics) => `ask for ${metrics.join(', ')} alone`),
     )
   }

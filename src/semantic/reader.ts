@@ -127,7 +127,7 @@ const refuseRead = (error: unknown, timeoutMs: number): never => {
   const state = sqlStateOf(error)
   if (state === '57014') return refuse(`The question took longer than ${timeoutMs / 1000} s.`, narrower)
   if (state.startsWith('22'))
-    return refuse(`A value does not fit its column: ${messageOf(error)}.`, ['write the value as the column holds it'])
+    return refuse(`A value is not valid for its column: ${messageOf(error)}.`, ['write the value as the column has it'])
   if (['42P01', '42703', '42883', '42804'].includes(state))
     return refuse(`The warehouse does not have what the semantic files name: ${messageOf(error)}.`, [
       'run `millrace migrate`, which publishes what is missing',

@@ -32,8 +32,7 @@ interface Action {
   act(web: WebContext, id: number): Promise<readonly [text: string, isDone: boolean]>
 }
 
-const forCredits = (credits: number | null): string =>
-  credits === null ? 'at an unknown price' : `for ${aboutCredits(credits)}`
+const forCredits = (credits: number | null): string => (credits === null ? 'at an unknown price' : `for ${aboutCredits(credits)}`)
 
 type UnitWords = Readonly<Record<'title' | 'state' | 'meaning' | 'button' | 'done' | 'undone', string>> & {
   act(db: WebContext['kysely'], id: number, by: string): Promise<boolean>

@@ -27,7 +27,10 @@ export const metrics = {
   quota_budget_month: { help: "The definition's `quota_per_month`.", labels: ['pipeline'] },
   last_run_state: { help: '1 for the state of the newest run.', labels: ['state'] },
   last_run_started_timestamp_seconds: { help: 'When the newest run started.', labels: [] },
-  service_trouble: { help: '1 while the service does not answer or refuses requests; `code` says why.', labels: ['account', 'code'] },
+  service_trouble: {
+    help: '1 while the service does not answer or refuses requests; `code` says why.',
+    labels: ['account', 'code'],
+  },
   service_trouble_since_timestamp_seconds: { help: 'Since when.', labels: ['account'] },
   requests_per_second_allowed: {
     help: 'The request rate that is allowed now. Absent for an account that the service has never refused as too fast (429).',

@@ -138,7 +138,7 @@ describe.each(seeds)('a world of gaps, seed %i', (seed) => {
     if (counts.only_before + counts.only_now > 0)
       for (const said of [notes, against.notes])
         expect(said).toContainEqual(
-          expect.stringMatching(/^Like with like: change, growth and figures against an earlier month are of/),
+          expect.stringMatching(/^Like with like: change, growth and figures against an earlier month cover/),
         )
   })
 
@@ -276,7 +276,7 @@ describe.each(seeds)('a world of gaps, seed %i', (seed) => {
     if (totals(newest).length > 0) expect(said).toEqual([{ n: String(compared.length) }])
     await expect(
       ask({ metrics: ['domain_share_of_voice'], by: ['domain', 'country'], grain: 'month', compare: 'previous', period: { from: short(newest), to: short(newest) } }),
-    ).rejects.toMatchObject({ message: /is not compared so/, instead: [expect.stringMatching(/^keyword_comparison takes the same domain in both/)] }) // biome-ignore format: one look
+    ).rejects.toMatchObject({ message: /cannot be compared here/, instead: [expect.stringMatching(/^keyword_comparison uses the same values of domain in both/)] }) // biome-ignore format: one look
   })
 
   test.each([
@@ -394,5 +394,5 @@ test('a shop that left the lists does not turn growth into decline, and the answ
   const { rows, notes, compared } = await ask({ metrics: ['revenue'], period, compare: 'previous' })
   expect(rows).toEqual([{ revenue: 136, revenue_before: 292, revenue_change: 36, revenue_growth: 0.36 }])
   expect(compared).toEqual({ in_both: 1, only_before: 1, only_now: 0 })
-  expect(notes[0]).toMatch(/^Like with like: .* are of 1 of 2 cells/)
+  expect(notes[0]).toMatch(/^Like with like: .* cover 1 of 2 cells/)
 })

@@ -259,9 +259,7 @@ test.each(['keywords', 'keywords_history', 'freshness'])(
     view(name, 'select 1 as one', 'quota_history')
     await expect(migrate()).rejects.toMatchObject({
       code: 'DEFINITION',
-      message: expect.stringContaining(
-        `${name}.sql: bi.${name} is a view of Millrace itself. Give the file another name.`,
-      ),
+      message: expect.stringContaining(`${name}.sql: bi.${name} is a view of Millrace itself. Give the file another name.`),
     })
   },
 )

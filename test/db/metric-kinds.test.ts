@@ -202,14 +202,14 @@ test('periods without rows are filled with NULL, those of a fiscal calendar, too
 test.each([
   [{ metrics: ['running'] }, /needs their length/],
   [{ metrics: ['visits'], fill: true }, /needs their length/],
-  [{ metrics: ['part'], grain: 'month' }, /A part of all domain needs to know of which/],
-  [{ metrics: ['part', 'country_part'], by: ['domain', 'country'] }, /One question has parts of one whole/],
-  [{ metrics: ['three'], grain: 'month', period: whole, compare: 'previous' }, /made of several periods and is not compared/],
-  [{ metrics: ['part'], by: ['domain'], period: whole, compare: 'previous' }, /changes with which domain are loaded/],
-  [{ metrics: ['visits'], grain: 'month', fill: true, period: whole, compare: 'previous' }, /fills no periods/],
-  [{ metrics: ['visits'], grain: 'fiscal_yaer' }, /not well formed/],
+  [{ metrics: ['part'], grain: 'month' }, /A share over domain needs domain in by or in a filter/],
+  [{ metrics: ['part', 'country_part'], by: ['domain', 'country'] }, /can have shares over one dimension/],
+  [{ metrics: ['three'], grain: 'month', period: whole, compare: 'previous' }, /covers several periods and cannot be compared/],
+  [{ metrics: ['part'], by: ['domain'], period: whole, compare: 'previous' }, /depends on which values of domain are loaded/],
+  [{ metrics: ['visits'], grain: 'month', fill: true, period: whole, compare: 'previous' }, /cannot fill periods/],
+  [{ metrics: ['visits'], grain: 'fiscal_yaer' }, /is not valid/],
   [{ metrics: ['visitz'] }, /Did you mean 'visits'/],
-  [{ metrics: ['visits'], by: ['domain'], limit: 1_001 }, /not well formed: .*1000/],
+  [{ metrics: ['visits'], by: ['domain'], limit: 1_001 }, /is not valid: .*1000/],
 ])('what has no right answer is refused: %o', async (question, because) => {
   await expect(ask({ where: us, ...question })).rejects.toThrow(because)
 })
@@ -322,9 +322,9 @@ describe('rows of days and weeks beside those of months', () => {
     const month = { metrics: ['desktop_visitors'], grain: 'month', period: october }
     await expect(asked('daily', month)).rejects.toThrow(/does not add up over date/)
     expect((await of('daily', { ...month, grain: 'day' })).length).toBe(31)
-    await expect(asked('weekly', { metrics: ['visits'], grain: 'month' })).rejects.toThrow(/visits is not known by month/)
+    await expect(asked('weekly', { metrics: ['visits'], grain: 'month' })).rejects.toThrow(/visits is not available by month/)
     await expect(asked('weekly', { metrics: ['visits'], period: two })).rejects.toThrow(/A row of traffic is a week/)
-    await expect(asked('weekly', { metrics: ['visits_12_months'], grain: 'week' })).rejects.toThrow(/not known by week/)
+    await expect(asked('weekly', { metrics: ['visits_12_months'], grain: 'week' })).rejects.toThrow(/not available by week/)
     const week = { metrics: ['visits'], grain: 'week', period: { from: '2019-10-07', to: '2019-10-13' } }
     expect(await of('weekly', week)).toEqual([['2019-10-07', 700]])
     expect((await of('weekly', { ...week, compare: 'previous' }))[0]).toEqual(['2019-10-07', 700, 700, 0, 0])
@@ -335,6 +335,6 @@ describe('rows of days and weeks beside those of months', () => {
     const question = { metrics: ['visits'], by: ['granularity'], where: [{ dimension: 'domain', is: 'acme.com' }] }
     const ask = async (more: object) => answerQuery(reader, await loadSemantics([]), { ...question, ...more })
     expect((await ask({})).rows.length).toBeGreaterThan(1)
-    await expect(ask({ grain: 'month' })).rejects.toThrow(/Rows of several lengths/)
+    await expect(ask({ grain: 'month' })).rejects.toThrow(/Rows of different lengths/)
   })
 })

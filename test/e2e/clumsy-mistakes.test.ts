@@ -106,7 +106,7 @@ test('an export of a value that no row has and that was never on a list is refus
   const refused = await millrace('export', 'coverage', '--only', 'domain=a.com,exmaple.com', '--out', out)
   expect([refused.code, refused.stderr, readFileSync(out, 'utf8')]).toEqual([
     2,
-    expect.stringContaining('--only domain=exmaple.com: bi.coverage has no such row, and no pipeline was asked for it.'),
+    expect.stringContaining('--only domain=exmaple.com: bi.coverage has no such row, and no pipeline has requested it.'),
     'as it was',
   ])
   // Not loaded yet: an export each night does not fail because of it.

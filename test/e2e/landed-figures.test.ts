@@ -189,7 +189,7 @@ test('what is missing of a series that another pipeline continues is told of the
   const all = await ask({ metrics: ['visits'], grain: 'month', period: { from: '2026-03', to: '2026-09' }, where: [us] })
   expect(all.months_missing).toEqual(['2026-05'])
   expect(all.method_breaks).toEqual([{ starts_on: '2026-08-01', columns: [], change: null }])
-  expect(all.notes).toContainEqual(expect.stringMatching(/^From 2026-08-01 on the figures are of another table/))
+  expect(all.notes).toContainEqual(expect.stringMatching(/^From 2026-08-01 on the figures come from another table/))
   const missing = all.cells_missing.map(({ period, cell }) => `${period} ${z.object({ domain: z.string() }).parse(JSON.parse(cell)).domain}`)
   const gone = ['2026-09', '2026-07', '2026-06', '2026-05', '2026-04', '2026-03'].flatMap((month) =>
     domains.filter((domain) => visitsOf(month, domain) === null).map((domain) => `${month}-01 ${domain}`),
@@ -232,7 +232,7 @@ test('of the first rows alone nothing is lost, a gap is not known, and the answe
   close(july.rows[0]?.['clicks'], sum(domains.map((domain) => clicks(wordsOf('2026-07', domain)))), 'July')
   close(july.rows[0]?.['clicks_before'], sum(domains.map((domain) => clicks(wordsOf('2026-06', domain)))), 'June')
   expect(july.cells_cut.map(({ period, rows }) => `${period} ${rows}`)).toEqual(domains.map(() => '2026-07-01 15'))
-  expect(july.notes[0]).toMatch(/^Only the first rows are loaded of some cells.*not like with like/)
+  expect(july.notes[0]).toMatch(/^Only the first rows of some cells are loaded.*not like with like/)
   const pair = [us, { dimension: 'domain', is: 'example.com' }, { dimension: 'other_domain', is: 'example.org' }]
   const gapOf = (month: string) => ask({ metrics: ['gap_keywords', 'gap_clicks'], period: within(month), where: pair })
   const gap = async (month: string) => (await gapOf(month)).rows[0]
@@ -246,7 +246,7 @@ test('of the first rows alone nothing is lost, a gap is not known, and the answe
   const cellsOf = ({ cells_cut }: Answer) => cells_cut.map(({ period, cell }) => `${period} ${z.object({ domain: z.string() }).parse(JSON.parse(cell)).domain}`)
   expect(cellsOf(await gapOf('2026-07'))).toEqual(['2026-07-01 example.com', '2026-07-01 example.org'])
   expect(cellsOf(lost)).toEqual(domains.map((domain) => `2026-07-01 ${domain}`))
-  expect(lost.notes[0]).toMatch(/^Only the first rows are loaded of some cells/)
+  expect(lost.notes[0]).toMatch(/^Only the first rows of some cells are loaded/)
 }) // biome-ignore format: one look
 
 test('what is set against an earlier month says what is missing of that month, too', async () => {

@@ -87,7 +87,7 @@ describe('an answer', () => {
     })
     expect(value?.['sql']).toMatch(/^select .* from "bi"\."traffic_and_engagement"/s)
     expect(value?.['believed_at']).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)
-    expect(value?.['notes']).toContain('country is world, which holds all others, unless asked otherwise.')
+    expect(value?.['notes']).toContain('country is world, which contains all others, unless the question says otherwise.')
   })
 
   test('names the cells without rows that its figures lack, with the reason, and no others', async () => {
@@ -97,7 +97,7 @@ describe('an answer', () => {
     expect(value?.['cells_missing']).toEqual([
       { period: '2024-03-01', cell: '{"domain": "example.com", "country": "us"}', reason: 'service had none' },
     ])
-    expect(value?.['notes']).toContainEqual(expect.stringMatching(/sums are too small by them/))
+    expect(value?.['notes']).toContainEqual(expect.stringMatching(/sums are too small, and/))
     expect((await session.call('query_metrics', query)).value?.['cells_missing']).toEqual([])
   })
 
@@ -130,10 +130,10 @@ describe('what does not add up', () => {
       /over country/,
       'ask by country too',
     ],
-    [{ metrics: ['desktop_visitors'], by: ['domain'], grain: 'quarter' }, /not known by quarter/, 'ask with grain month'],
+    [{ metrics: ['desktop_visitors'], by: ['domain'], grain: 'quarter' }, /not available by quarter/, 'ask with grain month'],
     [
       { metrics: ['visits'], where: [{ dimension: 'country', is: ['world', 'us'] }] },
-      /world holds the other values/,
+      /world contains the other values/,
       'filter country to world alone',
     ],
     [{ metrics: ['keywords'], by: ['domain'] }, /over month/, 'ask with grain month'],
@@ -150,7 +150,7 @@ describe('what does not add up', () => {
       'ask by keyword too',
     ],
     [{ metrics: ['clicks', 'visits'] }, /come from one subject/, 'ask for clicks alone'],
-    [{ metrics: ['clicks'], as_of: '2025-05-01T00:00:00Z' }, /only known as it is now/, /knows the past: keyword_clicks/],
+    [{ metrics: ['clicks'], as_of: '2025-05-01T00:00:00Z' }, /has current values only/, /has past values: keyword_clicks/],
     [{ metrics: ['visits'], compare: 'year' }, /needs a period/, 'add period: { from, to }'],
   ] as const
 

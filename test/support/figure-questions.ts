@@ -340,7 +340,7 @@ const overlapping: Maker = (_, pick) => {
     },
     column: metric,
     row: {},
-    right: /does not add up over web_source|Total holds the other values of web_source/,
+    right: /does not add up over web_source|Total contains the other values of web_source/,
   }
 }
 
@@ -459,7 +459,7 @@ const sharesCompared: Maker = (_, pick) => ({
   tool: { metrics: ['domain_share_of_voice'], by: ['domain', 'country'], grain: 'month', period: inMonth(pick(laterMonths)), compare: 'previous' }, // biome-ignore format: one look
   column: 'domain_share_of_voice',
   row: {},
-  right: /is not compared so/,
+  right: /cannot be compared here/,
 })
 
 const restated: Maker = (world, pick) => {

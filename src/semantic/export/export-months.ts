@@ -102,7 +102,7 @@ const keptAlive = async (trx: Db, target: ExportTarget): Promise<ExportTarget> =
 /** Allows one export to a place at a time: takes a lock until the transaction ends. */
 const holdPlace = async (trx: Db, lock: string, place: string): Promise<void> => {
   if (await tryLockByName(trx, lock)) return
-  throw usageError(`Another export writes to ${place} now; run this one again when it is done, or name another place.`)
+  throw usageError(`Another export is writing to ${place}; run this one again when that has ended, or name another place.`)
 }
 
 /** A standby cannot take locks, so two concurrent exports from standbys to one place are not detected. */

@@ -91,7 +91,7 @@ export const viewRows = async (db: Db, view: string, filter: RowFilter): Promise
     const strange = await strangeValues(db, view, name, values)
     if (strange.length > 0)
       throw usageError(
-        `--only ${name}=${strange.join(',')}: bi.${view} has no such row, and no pipeline was asked for it. Correct it, or add it to the list and load it first.`,
+        `--only ${name}=${strange.join(',')}: bi.${view} has no such row, and no pipeline has requested it. Correct it, or add it to the list and load it first.`,
       )
   }
   if (period === null && (filter.from !== null || filter.to !== null))

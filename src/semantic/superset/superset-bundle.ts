@@ -105,7 +105,7 @@ const whyNot = ({ views }: BundleWork, { charts, filters }: Dashboard, whole: Da
   ]
   for (const { name, view, asks } of asked) {
     const columns = columnsOf(view)
-    if (columns === undefined) return `bi.${view} is not there; run \`millrace migrate\``
+    if (columns === undefined) return `bi.${view} does not exist; run \`millrace migrate\``
     const unknown = asks.find((column) => !columns.includes(column))
     if (unknown !== undefined)
       return `'${name}' reads bi.${view}.${unknown}, which does not exist; correct the file, or the header of the mart`

@@ -121,7 +121,7 @@ const remedy = (status: number): string => {
   if (status === 401 || status === 403)
     return 'Give the user the role Admin, or Alpha with the rights to write databases and to import assets.'
   if (status === 422)
-    return 'What it says tells which part it refuses; a connection is refused where Superset cannot reach the database.'
+    return 'Its message names the part that it refuses; a connection is refused if Superset cannot reach the database.'
   if (status >= 300 && status < 400) return 'Give the address Superset itself has, without a path that redirects.'
   return "Check Superset's log, then run the command again to resume."
 }

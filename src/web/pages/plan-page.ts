@@ -93,7 +93,11 @@ const monthWords = ({ pipeline, limits: { quotaPerMonth: budget } }: Definition,
 
 const changeTable = ({ pipelines }: NightPlan): Html => {
   const changes = pipelines.flatMap(({ name: pipeline, changes: { lists, definition } }) => [
-    ...lists.map(({ dimension, came, left }) => ({ pipeline, what: dimension, how: `${count(came)} added, ${count(left)} removed` })),
+    ...lists.map(({ dimension, came, left }) => ({
+      pipeline,
+      what: dimension,
+      how: `${count(came)} added, ${count(left)} removed`,
+    })),
     ...definition.map(({ what, from, to }) => ({ pipeline, what, how: html`<code>${from}</code> to <code>${to}</code>` })),
   ])
   return optionalTable('Changed since the last run', changes, {

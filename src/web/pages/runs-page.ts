@@ -91,7 +91,7 @@ const jobTable = (jobs: readonly RunJobLine[]): Html =>
   table(jobs.length > jobsShown ? `Jobs (the first ${count(jobsShown)})` : 'Jobs', jobs.slice(0, jobsShown), 'No job.', {
     Outcome: ({ outcome, state }) => badge(outcome ?? state),
     Job: ({ job_id }) => `#${job_id}`,
-    'Requests': boxKey,
+    Requests: boxKey,
     Units: ({ units }) => count(units),
     'Units held': ({ held_units }) => count(held_units),
     Report: ({ report_state }) => report_state ?? '–',

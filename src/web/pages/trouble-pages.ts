@@ -70,7 +70,7 @@ export const failedTestTable = (caption: string, rows: readonly FailedTestLine[]
   table(caption, rows, 'No unit fails a test.', {
     Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
     Test: ({ test }) => test,
-    'Outcome': ({ outcome }) => badge(outcome),
+    Outcome: ({ outcome }) => badge(outcome),
     'Expected and found': ({ message }) => message,
     Tested: ({ tested_at }) => moment(tested_at),
   })

@@ -81,7 +81,7 @@ test('a figure that does not add up is a metric and no column that could be summ
 test('a dashboard whose mart, column or pipeline is gone is left out with the reason, and the others stay', () => {
   const without = (name: string) => work.views.filter((view) => view.name !== name)
   const gone = supersetBundle({ ...work, views: without('keyword_gap') })
-  expect(gone.skipped).toEqual(['Keywords: bi.keyword_gap is not there; run `millrace migrate`'])
+  expect(gone.skipped).toEqual(['Keywords: bi.keyword_gap does not exist; run `millrace migrate`'])
   expect(gone.dashboards.map(({ slug }) => slug)).not.toContain('millrace-keywords')
   expect([...gone.files.keys()].filter((path) => path.includes('millrace-keywords'))).toEqual([])
   const fewer = work.views.map((view) =>
