@@ -16,7 +16,7 @@ export type Attributes = Awaited<ReturnType<typeof readAttributes>>
 /** Checks a value of an attribute file and brings it to its one spelling. */
 type Check = (written: string) => { readonly value: string } | { readonly message: string }
 /** Checks by subject, the name of a file's first column. */
-export type Subjects = ReadonlyMap<string, Check>
+type Subjects = ReadonlyMap<string, Check>
 
 /** A subject without a dimension: classifies pages by a pattern of their address. The first matching pattern counts. */
 const patternSubject = 'pattern'

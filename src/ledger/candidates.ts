@@ -70,7 +70,7 @@ export interface CellScope {
  * Why a cell is asked for. The last three are beyond the usual of a night: a value that came to a list, a month before those a night is for, and
  * anything of a new version or of other key parameters.
  */
-export const askReasons = [
+const askReasons = [
   'new',
   'unfinished',
   'forced',

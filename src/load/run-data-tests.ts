@@ -8,7 +8,7 @@ import type { Counts, Maybe, Numbers, Texts } from '../db/typed-row.ts'
 import { amongValues, dataTable } from './table-columns.ts'
 
 /** What is tested. */
-export interface TestedRows {
+interface TestedRows {
   readonly definition: Definition
   readonly window: Window
   /** Values that the units have. */

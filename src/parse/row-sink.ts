@@ -8,7 +8,7 @@ import { type Cells, writeCell } from './row-cells.ts'
 import { unknownWhose } from './unit-mark.ts'
 
 /** Where a record is in the answer, and its text. */
-export interface RecordPlace {
+interface RecordPlace {
   /** Line it begins on, or its number in a JSON list. */
   readonly line: number
   /** The record as text; asked for only where it is needed. */

@@ -158,7 +158,7 @@ export const untakenTicks = async (
   return untaken.filter((dueMs) => dueMs > runMs)
 }
 
-export interface TickLook {
+interface TickLook {
   readonly nowMs: number
   /** Where the pipeline never ticked, ticks from then on count. */
   readonly sinceMs: number
