@@ -186,7 +186,7 @@ const notMigrated = (name: string | null, error: unknown, files: ReadonlyMap<str
   if (name === null && (isEtlError(error) || isDatabaseError(error))) return databaseError(error, database.display)
   const about = name === null ? 'Migrating' : `Migration ${name} (${files.get(name) ?? 'no file'})`
   // An error that any migration could get (server, connection, rights); other errors are the migration's own.
-  if (isDatabaseError(error) && (isPassing(error) || databaseError(error, '').code !== 'DATABASE')) {
+  if (isPassing(error) || (isDatabaseError(error) && databaseError(error, '').code !== 'DATABASE')) {
     const { code, message } = databaseError(error, database.display)
     return new EtlError(code, `${about} was interrupted; nothing of it was applied. ${message}`, { cause: error })
   }
