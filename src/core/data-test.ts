@@ -80,7 +80,7 @@ const between = ({ from, to }: Bounds): string =>
 
 const totalOf = (column: string | null): string => (column === null ? 'the number of rows' : `the sum of ${column}`)
 
-const besides = ({ allow }: RowTest): string => (allow === 0 ? '' : `, in all but ${percent(allow)} of the rows`)
+const besides = ({ allow }: RowTest): string => (allow === 0 ? '' : `, but for ${percent(allow)} of the rows`)
 
 /** What is expected, as the end of "expected: ...". */
 export const expectationOf = (test: DataTest): string => {
@@ -103,7 +103,7 @@ export const expectationOf = (test: DataTest): string => {
 }
 
 const least = ({ atLeast }: TotalTest): string =>
-  Number(atLeast) === 0 ? '' : `, if either of the two is ${shownNumber(atLeast)} or more`
+  Number(atLeast) === 0 ? '' : `, where either is ${shownNumber(atLeast)} or more`
 
 /** One sentence: the test by name, what it expects and what was found instead. */
 export const findingWords = (finding: TestFinding): string =>

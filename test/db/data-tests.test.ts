@@ -83,7 +83,7 @@ describe('an answer for many units', () => {
       `select error_message from etl.unit_list where state = 'held' order by window_from`,
     )
     expect(why?.error_message).toMatch(
-      /^no_jump: expected that the sum of all_traffic_visits is from 0\.2 to 5 times that of the period before, if either of the two is 100 or more; it is 9,000, and 1,000 in the period from 2026-01-01\. If the new answer is right, `millrace release \d+` loads it\.$/,
+      /^no_jump: expected that the sum of all_traffic_visits is from 0\.2 to 5 times that of the period before, where either is 100 or more; it is 9,000, and 1,000 in the period from 2026-01-01\. If the new answer is right, `millrace release \d+` loads it\.$/,
     )
   })
 

@@ -200,8 +200,8 @@ test('periods without rows are filled with NULL, those of a fiscal calendar, too
 })
 
 test.each([
-  [{ metrics: ['running'] }, /needs their length/],
-  [{ metrics: ['visits'], fill: true }, /needs their length/],
+  [{ metrics: ['running'] }, /need a grain/],
+  [{ metrics: ['visits'], fill: true }, /need a grain/],
   [{ metrics: ['part'], grain: 'month' }, /A share over domain needs domain in by or in a filter/],
   [{ metrics: ['part', 'country_part'], by: ['domain', 'country'] }, /can have shares over one dimension/],
   [{ metrics: ['three'], grain: 'month', period: whole, compare: 'previous' }, /covers several periods and cannot be compared/],
@@ -323,7 +323,7 @@ describe('rows of days and weeks beside those of months', () => {
     await expect(asked('daily', month)).rejects.toThrow(/does not add up over date/)
     expect((await of('daily', { ...month, grain: 'day' })).length).toBe(31)
     await expect(asked('weekly', { metrics: ['visits'], grain: 'month' })).rejects.toThrow(/visits is not available by month/)
-    await expect(asked('weekly', { metrics: ['visits'], period: two })).rejects.toThrow(/A row of traffic is a week/)
+    await expect(asked('weekly', { metrics: ['visits'], period: two })).rejects.toThrow(/A row of traffic covers a week/)
     await expect(asked('weekly', { metrics: ['visits_12_months'], grain: 'week' })).rejects.toThrow(/not available by week/)
     const week = { metrics: ['visits'], grain: 'week', period: { from: '2019-10-07', to: '2019-10-13' } }
     expect(await of('weekly', week)).toEqual([['2019-10-07', 700]])

@@ -22,12 +22,12 @@ describe('tests of a definition', () => {
     )
     expect(problems).toEqual([])
     expect(definitions[0]?.tests.map((one) => `${one.name} ${one.onFailure}: ${expectationOf(one)}`)).toEqual([
-      'share hold: traffic_share is from 0 to 1, in all but 1% of the rows',
+      'share hold: traffic_share is from 0 to 1, but for 1% of the rows',
       'features warn: serp_features is one of news, video',
       'known warn: traffic_share has a value in at least 95% of the rows',
       'adds_up hold: clicks is clicks + traffic_share, within 1%',
       'exact warn: clicks is clicks, within 0',
-      'jump hold: the sum of clicks is from 0.2 to 5 times that of the period before, if either of the two is 1,000 or more',
+      'jump hold: the sum of clicks is from 0.2 to 5 times that of the period before, where either is 1,000 or more',
       'there warn: the number of rows is at least 0.5 times that of the period before',
       'moved warn: the sum of clicks is within 20% of what is loaded',
     ])
