@@ -1,5 +1,6 @@
 // `millrace replay`: parse and load again from the landing, without a call to the service. `millrace quarantine list|show|retry`: rejected rows, one in full,
 // or a replay of their units.
+import { counted } from '../core/counted.ts'
 import { usageError } from '../core/errors.ts'
 import { parseOnly } from '../core/only.ts'
 import { inclusiveRange } from '../core/window.ts'

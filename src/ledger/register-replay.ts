@@ -29,7 +29,7 @@ export interface ReplayPart {
   readonly answerIds: readonly number[]
   /** Priority of the first job, less one; a run takes the lowest first. */
   readonly priority: number
-  /** Which units the run counts as asked for: those that neither hold nor hold back a newer answer, or all it covers. */
+  /** Which units the run counts as asked for: those without a newer answer, unless another open job asks for them; or all it covers. */
   readonly counts: 'holding' | 'all'
 }
 
@@ -151,7 +151,9 @@ export const registerReplay = async (
       insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids, window_from, window_to)
       select ${runId}::bigint, j.job_id, ${priority} + w.place, (
           select count(*) from unnest(w.slice_ids) s (slice_id) cross join lateral ${unitsOf('w', sql`s.slice_id`, sql`w.window_from`, sql`w.window_to`)} u
-          where ${counts === 'all'} or coalesce(u.held_answer_id, u.answer_id, 0) <= w.answer_id or u.job_id = j.job_id),
+          where ${counts === 'all'} or coalesce(u.held_answer_id, u.answer_id) = w.answer_id or u.job_id = j.job_id
+            or coalesce(u.held_answer_id, u.answer_id, 0) < w.answer_id and not exists (
+              select from etl.jobs o where o.job_id = u.job_id and o.state = 'open')),
         case when not j.whole then w.slice_ids end, case when not j.whole then w.window_from end, case when not j.whole then w.window_to end
       from jobs j join wanted w using (answer_id) order by w.place
       on conflict (run_id, job_id) do nothing returning units

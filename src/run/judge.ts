@@ -117,7 +117,7 @@ const rowsOutside = ({ claim }: JobWork, what: string): EtlError => {
       ? [
           'It may be the file of another report. ',
           ' and nothing is bought again: the next run downloads it again. If that does not help, check its landing: correct the definition, or, where the service ' +
-            `gave another report's id, \`millrace reports give-up ${claim.jobId} --sure\` lets go of it and the next run buys anew`,
+            `gave another report's id, \`millrace reports give-up ${claim.jobId} --sure\` drops it and the next run buys it again`,
         ]
       : ['', '; check its landing and correct the definition']
   return new EtlError('WRONG_ECHO', `${claim.box.key}: ${what}. ${whose}Nothing was loaded${next}.`)

@@ -120,6 +120,7 @@ describe('a claim', () => {
       answerId,
       sha256: 'abcd',
       fingerprint: { lastUpdated: '2026-01-31', count: 7, dataVersion: null },
+      top: null,
     })
     expect(whole).toMatchObject({ jobId: landed, answer: { answerId: landedId, landing: 'over/here' }, loaded: null })
   })
