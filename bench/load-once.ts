@@ -4,11 +4,11 @@ import type { Definition } from '../src/core/types.ts'
 import { copyRows, type RowsChunk } from '../src/load/copy-rows.ts'
 import {
   beginLoad,
-  closeBeside,
+  closeStaging,
   loadedRows,
   momentOf,
-  openBeside,
-  prepareBeside,
+  openStaging,
+  prepareStaging,
   sumOf,
   writeDifference,
 } from '../src/load/difference.ts'
@@ -68,18 +68,18 @@ const first = async (session: Session, { definition, chunks }: Once, months: Mad
 }
 
 const again = async (session: Session, { definition, scope, runId, chunks }: Once, bytes: number): Promise<Counts> => {
-  const beside = await openBeside(session, definition, { isTiny: bytes <= 256 * 1024, isNumbered: false })
-  const came = await copyRows(session, { target: beside.name, columns: columnsOf(definition) }, each(chunks))
-  await prepareBeside(session, beside, came)
+  const staging = await openStaging(session, definition, { isTiny: bytes <= 256 * 1024, isNumbered: false })
+  const came = await copyRows(session, { target: staging.name, columns: columnsOf(definition) }, each(chunks))
+  await prepareStaging(session, staging, came)
   const loaded = await loadedRows(session, definition, scope)
   const moment = await momentOf(session, definition, scope, [loaded.newest])
   const written = await writeDifference({
-    ...{ session, definition, scope, beside, runId, moment, came, loaded: loaded.rows },
+    ...{ session, definition, scope, staging, runId, moment, came, loaded: loaded.rows },
     hasProtected: false,
     mayEnd: true,
   })
   if (written === null) throw new Error('the rows hold a key twice')
-  await closeBeside(session, beside)
+  await closeStaging(session, staging)
   const [inserted, updated, ended] = [sumOf(written.inserted), sumOf(written.updated), sumOf(written.ended)]
   return { inserted, updated, ended, unchanged: came - inserted - updated }
 }

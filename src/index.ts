@@ -29,4 +29,4 @@ export type { Authentication, Connection, HttpAnswer, HttpClient, HttpRequest, H
 export { type Page, type WalkOptions, walkPages } from './extract/paged.ts'
 export { runReport } from './extract/report.ts'
 export type { FinishedReport, ReportApi, ReportOptions, ReportStatus } from './extract/report-api.ts'
-export type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from './extract/source.ts'
+export type { Estimate, ExtractRequest, ProbeContext, Source, SourceContext } from './extract/source.ts'

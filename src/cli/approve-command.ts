@@ -16,7 +16,7 @@ export const approveCommand: Handler = (invocation) =>
     const { args, options } = invocation
     if (options['withdraw'] === true && options['dryRun'] === true) throw usageError('--withdraw takes no --dry-run.')
     await assertKnownPipelines(database.kysely, invocation, args)
-    if (options['withdraw'] === true) return takeBack(invocation, database)
+    if (options['withdraw'] === true) return withdrawApproved(invocation, database)
     const waiting = await waitingWords(database.kysely, args)
     const held = await heldLists(database.kysely, args)
     if (options['dryRun'] === true) return show(invocation, waiting, held)
@@ -79,7 +79,7 @@ const totals = (all: readonly Readonly<Record<'units' | 'reports' | 'credits', n
   credits: all.some(({ credits }) => credits === null) ? null : sum(all, 'credits'),
 })
 
-const takeBack = async ({ args, output }: Invocation, database: Database): Promise<number> => {
+const withdrawApproved = async ({ args, output }: Invocation, database: Database): Promise<number> => {
   const dissolved = await withdraw(database.kysely, args, personWith('approve --withdraw'))
   const bought = await stillBought(database.kysely, args)
   for (const one of bought) output.event({ event: 'still_bought', ...one })

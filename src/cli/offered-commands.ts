@@ -8,7 +8,7 @@ import { databaseMs } from '../db/database-clock.ts'
 import { suggest } from '../definition/problem.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import type { Capabilities, Credits } from '../extract/api.ts'
-import { endOf, endWords, type Forecast, forecasts } from '../ledger/month-end.ts'
+import { totalForecast, describeForecast, type Forecast, forecasts } from '../ledger/month-end.ts'
 import { pricesOf } from '../plan/price.ts'
 import { readApiSettings } from '../run/apis.ts'
 import { sourceFolders } from '../run/open-runtime.ts'
@@ -161,14 +161,14 @@ const totals = ({ spending, forecasts: foretold, unwanted, meters }: QuotaOf) =>
 
 /** `forecast` is a number where every price is known, else there is a `forecast_range`. */
 const forecastOf = (foretold: readonly Forecast[]) => {
-  const end = endOf(foretold)
+  const end = totalForecast(foretold)
   const isKnown = end !== null && end.low === end.high
   return { forecast: isKnown ? end.low : null, forecast_range: isKnown ? null : end }
 }
 
 /** The forecast as a number where every price is known, else as a range in words. */
 const endCell = (foretold: readonly Forecast[]): number | string | null =>
-  forecastOf(foretold).forecast ?? endWords(foretold, formatNumber)
+  forecastOf(foretold).forecast ?? describeForecast(foretold, formatNumber)
 
 /** Credits by account: those left at the service, and those spent and reserved here. */
 const printQuota = (output: Output, quota: QuotaOf, answers: readonly Answer<Credits>[]): void => {
@@ -200,7 +200,7 @@ const printPipelines = (output: Output, quota: QuotaOf): void => {
     (other: Pick<Spending, 'pipeline' | 'account'>): boolean =>
       other.pipeline === one.pipeline && other.account === one.account
   // Pipelines that have spent nothing yet but have a forecast need a row, too, since the total includes them.
-  const unspent = forecasts.filter((one) => !spending.some(isSame(one)) && (endOf([one])?.high ?? 0) > 0)
+  const unspent = forecasts.filter((one) => !spending.some(isSame(one)) && (totalForecast([one])?.high ?? 0) > 0)
   const nothing = { tags: {}, reports: 0, requests: 0, used: 0, reserved: 0 }
   const rows = [
     // A pipeline has a row for each set of tags; its forecast covers all of them and is shown in the first.

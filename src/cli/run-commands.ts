@@ -7,12 +7,12 @@ import { createInterface } from 'node:readline/promises'
 import { stopsWith } from '../db/stoppable.ts'
 import { type PreviewPipeline, previewRun } from '../plan/dry-run.ts'
 import { checkScope } from '../plan/frames.ts'
-import { keepRest, spreadRun } from '../plan/spread-backfill.ts'
+import { approveRest, forecastBacklog } from '../plan/spread-backfill.ts'
 import { costsCredits, sourceOf } from '../plan/plan-context.ts'
 import { planRun, type Scope } from '../plan/plan-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
 import { sweep } from '../run/retention.ts'
-import { nightWaits } from '../ledger/approved-jobs.ts'
+import { nightNeedsApproval } from '../ledger/approved-jobs.ts'
 import { unfinishedForce } from '../ledger/runs.ts'
 import { type RunResult, runJobs } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
@@ -84,7 +84,7 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
       arguments: request,
       definitions,
       plan: (runId, stop) => planRun(runtime, runId, definitions, scope, stop),
-      ...(by === null ? {} : { beforeEnd: (runId) => keepRest(runtime, definitions, runId, by) }),
+      ...(by === null ? {} : { beforeEnd: (runId) => approveRest(runtime, definitions, runId, by) }),
       signal,
     }).catch(async (error: unknown) => {
       await ping('fail')
@@ -97,7 +97,7 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
     progress.stop()
     sayEnded(output, command, result, after)
     // Purchases that need approval may be recorded under another run that planned at the same time.
-    const isHeldElsewhere = isNight && !scope.only?.size && after.nightWaits
+    const isHeldElsewhere = isNight && !scope.only?.size && after.needsApproval
     return exitCodeOf(result, isNight) || Number(isHeldElsewhere)
   })
 
@@ -174,11 +174,11 @@ const afterRun = async (runtime: Runtime, { state }: RunResult) => {
   const pipelines = definitions.map(({ pipeline }) => pipeline)
   const isWhole = state === 'done' || state === 'failed'
   const find = async () => ({
-    spread: await spreadRun(runtime, definitions),
+    spread: await forecastBacklog(runtime, definitions),
     waiting: await waitingWords(database.kysely, pipelines),
-    nightWaits: await nightWaits(database.kysely, definitions),
+    needsApproval: await nightNeedsApproval(database.kysely, definitions),
   })
-  const nothing = { spread: [], waiting: [], nightWaits: false }
+  const nothing = { spread: [], waiting: [], needsApproval: false }
   return isWhole ? find() : stopsWith(AbortSignal.timeout(stoppedForMs), find).catch(() => nothing)
 }
 

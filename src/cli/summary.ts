@@ -22,8 +22,8 @@ export const printSummary = (
   result: RunResult & { missing?: number },
   more: Readonly<Record<string, unknown>> = {},
 ): void => {
-  const { runId, summary, seconds, requestsSpared, passed, unanswered, notPublished, listsNotObeyed, state, missing = 0 } = result
-  if (requestsSpared > 0) output.event({ event: 'spared', run_id: runId, requests: requestsSpared })
+  const { runId, summary, seconds, requestsSaved, passed, unanswered, notPublished, listsNotObeyed, state, missing = 0 } = result
+  if (requestsSaved > 0) output.event({ event: 'spared', run_id: runId, requests: requestsSaved })
   const { units: later, windows, expectedOn } = notPublished
   if (later > 0) output.event({ event: 'not_published', run_id: runId, units: later, windows, expected_on: expectedOn })
   output.event({ ...summaryEvent(command, runId, summary, seconds), ...more })
@@ -49,7 +49,7 @@ export const printSummary = (
     `Service: ${counted(summary.requests, 'request')}, ${counted(summary.reports_submitted, 'report')} submitted, ` +
       `${counted(summary.quota_used, 'credit')} used, ${formatBytes(summary.bytes)}.`,
   )
-  const skipped = skippedWords(command, units.unchanged - passed, requestsSpared, unanswered > 0 || state === 'interrupted')
+  const skipped = skippedWords(command, units.unchanged - passed, requestsSaved, unanswered > 0 || state === 'interrupted')
   if (skipped !== null) output.line(skipped)
   if (passed > 0) output.line(`Skipped, a newer answer is loaded already: ${counted(passed, 'unit')}.`)
   if (later > 0)
@@ -62,12 +62,12 @@ export const printSummary = (
 }
 
 /** A nightly run has checked unchanged units at the source; a backfill counts loaded units as unchanged without a request. */
-const skippedWords = (command: string, unchanged: number, requestsSpared: number, isPartial: boolean): string | null => {
-  if (unchanged === 0 || (command !== 'run' && requestsSpared === 0)) return null
+const skippedWords = (command: string, unchanged: number, requestsSaved: number, isPartial: boolean): string | null => {
+  if (unchanged === 0 || (command !== 'run' && requestsSaved === 0)) return null
   // A sample request without an answer is repeated as a job of its own; for the rest of its month nothing is known.
   if (isPartial)
     return `Skipped: ${counted(unchanged, 'loaded unit')}, unchanged as far as could be checked; the next run checks again.`
-  const saved = requestsSpared === 0 ? '' : `, which saved ${counted(requestsSpared, 'request')}`
+  const saved = requestsSaved === 0 ? '' : `, which saved ${counted(requestsSaved, 'request')}`
   return `Skipped, unchanged at the source: ${counted(unchanged, 'unit')}${saved}.`
 }
 

@@ -31,7 +31,7 @@ export interface Finding {
   /** How long the service asks to wait; null: it does not say. */
   readonly askedMs: number | null
   /** So many failures in a row put the place in trouble. */
-  readonly enough: number
+  readonly opensAfter: number
   /** Failed probes do not end the wait, since the cause of the trouble takes time. */
   readonly isLasting: boolean
 }
@@ -42,7 +42,7 @@ export interface Waiter {
   readonly signal: AbortSignal
   readonly patience: Patience
   /** Identifies the request, since it alone may be in trouble: after its probe failed it lets others probe first. Default: the same for all. */
-  readonly what?: string | undefined
+  readonly requestId?: string | undefined
   /** The run whose patience counts: a later run waits anew. */
   readonly run: string | symbol
   /** A longer pause is not waited for here: the error says when to come back. */
@@ -83,12 +83,12 @@ interface Met {
 type Open = ReturnType<typeof newOpen>
 
 /** A place in trouble. */
-const newOpen = ({ error, isLasting }: Finding, what: string | undefined, sinceMs: number, nextMs: number) => ({
+const newOpen = ({ error, isLasting }: Finding, requestId: string | undefined, sinceMs: number, nextMs: number) => ({
   ...{ sinceMs, nextMs, error, isLasting, tries: 0, isProbed: false, isSaid: false },
-  /** `what` of the request whose probe failed last. */
-  triedBy: what,
+  /** `requestId` of the request whose probe failed last. */
+  triedBy: requestId,
   /** No other request has probed: whether the others are refused, too, is unknown. */
-  isOne: what !== undefined,
+  isOne: requestId !== undefined,
   /** Other requests wait, too: only then the one whose probe failed gives up its turn. */
   hasOthers: false,
   met: new Map<string | symbol, Met>(),
@@ -149,18 +149,18 @@ const createPlaces = ({ clock, tell }: BreakerOptions) => {
     wake()
   }
   /** The probe failed, too. */
-  const failedAgain = (place: Place, open: Open, { error, askedMs }: Finding, what: string | undefined): void => {
+  const failedAgain = (place: Place, open: Open, { error, askedMs }: Finding, requestId: string | undefined): void => {
     open.tries += 1
-    open.isOne &&= what === open.triedBy
-    open.triedBy = what
+    open.isOne &&= requestId === open.triedBy
+    open.triedBy = requestId
     open.error = error
     open.nextMs = steadyNow() + pauseMs(clock, open.tries, askedMs)
     open.isProbed = false
     say(place, open)
     wake()
   }
-  const failed = (place: Place, finding: Finding, what: string | undefined): void => {
-    const { askedMs, enough } = finding
+  const failed = (place: Place, finding: Finding, requestId: string | undefined): void => {
+    const { askedMs, opensAfter } = finding
     const now = steadyNow()
     if (place.open !== null) {
       if (askedMs === null) return
@@ -170,10 +170,10 @@ const createPlaces = ({ clock, tell }: BreakerOptions) => {
     }
     if (place.failures === 0) place.failedAtMs = now
     place.failures += 1
-    if (place.failures < enough) return
+    if (place.failures < opensAfter) return
     const nextMs = now + pauseMs(clock, 0, askedMs)
-    const open = openPlace(place, newOpen(finding, what, place.failedAtMs, nextMs))
-    if (nextMs - now >= toldPauseMs || enough > 1) say(place, open)
+    const open = openPlace(place, newOpen(finding, requestId, place.failedAtMs, nextMs))
+    if (nextMs - now >= toldPauseMs || opensAfter > 1) say(place, open)
   }
   return {
     of: (name: string): Place => {
@@ -218,8 +218,8 @@ export const createBreaker = (options: BreakerOptions) => {
           const place = places.of(name)
           const isProbe = probed.includes(place)
           if (finding?.place === name) {
-            if (isProbe && place.open !== null) places.failedAgain(place, place.open, finding, waiter.what)
-            else places.failed(place, finding, waiter.what)
+            if (isProbe && place.open !== null) places.failedAgain(place, place.open, finding, waiter.requestId)
+            else places.failed(place, finding, waiter.requestId)
             // If the whole account is in trouble, nothing is known of the other places.
           } else if (finding?.place === wholeAccount) places.giveUp(place, isProbe)
           else if (isProbe || openBefore.get(name) === place.open) places.close(place)
@@ -239,7 +239,7 @@ const enter = async (clock: Clock, places: Places, place: Place, waiter: Waiter)
     if (open === null) return false
     const now = places.now()
     const met = metBy(open, waiter, now)
-    const hasTried = waiter.what !== undefined && open.triedBy === waiter.what
+    const hasTried = waiter.requestId !== undefined && open.triedBy === waiter.requestId
     open.hasOthers ||= !hasTried
     const nextMs = open.nextMs + (hasTried && open.hasOthers ? turnMs : 0)
     const leftMs = met.sinceMs + patience.deadlineMs - now

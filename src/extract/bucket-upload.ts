@@ -9,7 +9,7 @@ import {
 import { createReadStream } from 'node:fs'
 import { EtlError } from '../core/errors.ts'
 import type { BucketSetting } from '../core/landing-setting.ts'
-import { type Bucket, openBucket, refusalOf } from './bucket.ts'
+import { type Bucket, openBucket, bucketErrorOf } from './bucket.ts'
 
 /** All parts but the last have exactly this size, as some servers demand; 5 MiB is the least any takes. */
 const partBytes = 8 * 1024 * 1024
@@ -50,7 +50,7 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
       await client.send(new CompleteMultipartUploadCommand({ ...object, UploadId, MultipartUpload: { Parts: parts } }), options)
     } catch (error) {
       // If the reply to a successful attempt was lost, the upload is gone and the object is there.
-      if (refusalOf(error).name !== 'NoSuchUpload' || (await bucket.size(key, signal)) !== sentBytes) throw error
+      if (bucketErrorOf(error).name !== 'NoSuchUpload' || (await bucket.size(key, signal)) !== sentBytes) throw error
     }
   }
   return {

@@ -112,7 +112,7 @@ const objectsOf = ({ client, tried, placeOf, optionsOf, of }: Connected) => {
       tried(`check ${placeOf(key)}`, signal, () =>
         unlessMissing(
           async () => (await client.send(new HeadObjectCommand(of(key)), optionsOf(signal))).ContentLength ?? 0,
-          (error) => refusalOf(error).status === 404,
+          (error) => bucketErrorOf(error).status === 404,
         ),
       ),
     /** Nothing happens where there is none. */
@@ -160,7 +160,7 @@ interface ListOptions {
 const isStream = (body: unknown): body is AsyncIterable<Uint8Array> =>
   typeof body === 'object' && body !== null && Symbol.asyncIterator in body
 
-const unlessMissing = async <T>(work: () => Promise<T>, missing = isMissing): Promise<T | null> => {
+const unlessMissing = async <T>(work: () => Promise<T>, missing = isNoSuchKey): Promise<T | null> => {
   try {
     return await work()
   } catch (error) {
@@ -180,7 +180,7 @@ const putIfNone = async (client: S3Client, put: Put, options: { readonly abortSi
       await client.send(new PutObjectCommand({ ...put, IfNoneMatch: '*' }), options)
       return true
     } catch (error) {
-      const { name, status } = refusalOf(error)
+      const { name, status } = bucketErrorOf(error)
       if (status === 412) return false
       if (status === 501 || name === 'NotImplemented') {
         await client.send(new PutObjectCommand(put), options)
@@ -192,7 +192,7 @@ const putIfNone = async (client: S3Client, put: Put, options: { readonly abortSi
 }
 
 /** The server's name for what went wrong and the answer's status, as far as there are any. */
-export const refusalOf = (error: unknown): { readonly name: string; readonly status: number | null } => {
+export const bucketErrorOf = (error: unknown): { readonly name: string; readonly status: number | null } => {
   if (typeof error !== 'object' || error === null) return { name: '', status: null }
   const name = 'name' in error ? String(error.name) : ''
   const metadata = '$metadata' in error ? error.$metadata : null
@@ -202,7 +202,7 @@ export const refusalOf = (error: unknown): { readonly name: string; readonly sta
 }
 
 /** Decided by the error's name: unknown keys, unknown buckets and proxies answer 404, too, and must never look like a missing landing. */
-export const isMissing = (error: unknown): boolean => ['NoSuchKey', 'NoSuchUpload'].includes(refusalOf(error).name)
+const isNoSuchKey = (error: unknown): boolean => ['NoSuchKey', 'NoSuchUpload'].includes(bucketErrorOf(error).name)
 
 const advice: Readonly<Record<string, string>> = {
   NoSuchBucket: 'Make the bucket, or correct its name in MILLRACE_LANDING.',
@@ -230,7 +230,7 @@ const otherAdvice = `Check MILLRACE_LANDING and the AWS_ settings (${docPage('st
  */
 const bucketError = (error: unknown, doing: string, endpoint: string): EtlError => {
   if (isEtlError(error)) return error
-  const { name, status } = refusalOf(error)
+  const { name, status } = bucketErrorOf(error)
   const found = [name, status === null ? '' : `HTTP ${status}`, messageOf(error)].filter((word) => word !== '').join(', ')
   if (messageOf(error) === 'Region is missing')
     return settingError('AWS_REGION is not set; set it to the region of the bucket in MILLRACE_LANDING.')

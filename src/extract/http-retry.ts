@@ -58,7 +58,7 @@ export const withRetries = async <A extends Answered>(
       service.refusedSince.delete(refusedBy)
       return sent.answer
     }
-    const { place, error, askedMs, enough } = sent.trouble
+    const { place, error, askedMs, opensAfter } = sent.trouble
     if (error.code === 'RATE_LIMITED') {
       refusals += 1
       const since = service.refusedSince.get(refusedBy) ?? clock.now()
@@ -66,7 +66,7 @@ export const withRetries = async <A extends Answered>(
       if (lane !== undefined) service.refusedSince.set(refusedBy, since)
       const leftMs = since + waiter.patience.deadlineMs - clock.now()
       const isPatienceOver = refusals > mostRefusals || leftMs <= 0
-      if (!request.idempotent || isPatienceOver || enough > 1) throw counted(sent.trouble, clock, leftMs)
+      if (!request.idempotent || isPatienceOver || opensAfter > 1) throw counted(sent.trouble, clock, leftMs)
       continue
     }
     if (attempt >= tries && !(isPatient && request.idempotent && breaker.isOpen(place))) return settled(sent)
@@ -78,7 +78,7 @@ export const withRetries = async <A extends Answered>(
 }
 
 const waiterOf = ({ signal, lane, patience = shortPatience }: UnitHttpOptions, request: HttpRequest): Waiter => ({
-  what: whatOf(request),
+  requestId: whatOf(request),
   places: request.place === undefined ? [wholeAccount, request.endpoint] : [request.place],
   signal,
   patience,
@@ -179,7 +179,7 @@ const sendOnce = async <A extends Answered>(
 /** null: the failure is not the service's. An answer that broke off counts against its path alone. */
 const networkTrouble = (error: EtlError, { place, endpoint }: HttpRequest, { answered }: Progress): Finding | null =>
   error.retry === 'now'
-    ? { place: place ?? (answered ? endpoint : wholeAccount), error, askedMs: null, enough: enoughFailures, isLasting: false }
+    ? { place: place ?? (answered ? endpoint : wholeAccount), error, askedMs: null, opensAfter: enoughFailures, isLasting: false }
     : null
 
 /** null: the answer is to be read. */
@@ -189,16 +189,16 @@ const troubleOf = (answer: Answered, { request, addressSetting, isRefusedAlone }
   const own = request.place ?? request.endpoint
   // Retry-After of one download counts for that file; only several in a row count for all downloads.
   const isForAll = status === 429 || (askedMs !== null && request.place === undefined)
-  const enough = isForAll ? 1 : enoughFailures
+  const opensAfter = isForAll ? 1 : enoughFailures
   // A service that answers 503 with Retry-After has not taken the request.
   const asksToWait = status === 503 && askedMs !== null && (!request.idempotent || askedMs > longestPauseMs)
   if (status === 429 || asksToWait) {
     const isLasting = status === 429 && request.isAboutOpenWork === true
     const place = status === 429 && !isLasting && !isRefusedAlone ? (request.place ?? wholeAccount) : own
-    return { place, error: rateLimited(request, status, isLasting), askedMs, enough, isLasting }
+    return { place, error: rateLimited(request, status, isLasting), askedMs, opensAfter, isLasting }
   }
   const error = awayError(answer, request, addressSetting)
-  return error === null ? null : { place: own, error, askedMs, enough, isLasting: false }
+  return error === null ? null : { place: own, error, askedMs, opensAfter, isLasting: false }
 }
 
 const rateLimited = ({ url, endpoint }: HttpRequest, status: number, isLasting: boolean): EtlError =>

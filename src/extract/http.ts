@@ -19,7 +19,7 @@ import type {
   ServiceOptions,
   UnitHttpOptions,
 } from './http-types.ts'
-import { withPatience } from './in-time.ts'
+import { withGracePeriod } from './grace-period.ts'
 
 /** A JSON answer is one page or one status; a report's body is streamed. */
 const maxJsonBytes = 64 * 1024 * 1024
@@ -130,7 +130,7 @@ const readOnce = async (
   const seen: Seen = { status: null, bytes: 0 }
   // A request that is paid for once it was sent still gets its answer after a stop.
   const isPaid = !request.idempotent || request.paidFor !== undefined
-  const patience = !isPaid ? null : withPatience(options.signal, service.clock, patienceMs, () => progress.connected)
+  const patience = !isPaid ? null : withGracePeriod(options.signal, service.clock, patienceMs, () => progress.connected)
   const answered = watchAnswer(request)
   try {
     const call = {

@@ -41,7 +41,7 @@ export interface WalkOptions {
    */
   readonly fetch: (offset: number, limit: number, part: number, arrived: () => Promise<void>) => Promise<Page | null>
   /** Where the walk ends early, called with each page that came behind a missing one, in order: it was paid for. */
-  readonly spare?: ((part: Payload) => void) | undefined
+  readonly keepPart?: ((part: Payload) => void) | undefined
 }
 
 /** UNSTABLE: the answer changed while it was read; it is read again from its beginning. */
@@ -149,7 +149,7 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
       yield payload(page, index + 1)
     }
   } finally {
-    for (const [index, page] of await ahead.close()) options.spare?.(payload(page, index + 1))
+    for (const [index, page] of await ahead.close()) options.keepPart?.(payload(page, index + 1))
   }
   return { ...completeness(total, first), expectedRows: wanted }
 }

@@ -5,7 +5,7 @@ import { isRecord } from '../core/json.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { holdsKey } from '../core/redact.ts'
 import { isReportId, type ListedReport, type ReportIntent, type ReportMemo, type ReportRecord } from '../core/report-shape.ts'
-import { inTime, leftBehind } from './in-time.ts'
+import { withinGracePeriod, ledgerUnanswered } from './grace-period.ts'
 import type { Buying, ReportApi, ReportOptions } from './report-api.ts'
 
 /** A submission whose answer was lost. */
@@ -191,7 +191,7 @@ const writeDownId = async (buying: Buying, reportId: string, word: string | null
   const { unitKey } = options
   for (let attempt = 0; ; attempt += 1) {
     try {
-      const given = await inTime(context, report.submitted(reportId, word))
+      const given = await withinGracePeriod(context, report.submitted(reportId, word))
       if (given?.waitMs === null) return await unsure(buying, new EtlError('BAD_RESPONSE', given.message))
       if (given?.waitMs === 0) context.notice('REPORT_GIVEN_AGAIN', `${unitKey}: ${given.message}`)
       if (given !== null) throw taken(given.message, unitKey, clock.now() + given.waitMs)
@@ -201,7 +201,7 @@ const writeDownId = async (buying: Buying, reportId: string, word: string | null
       if (isEtlError(error) && (error.code === 'REPORT_PENDING' || error.code === 'REPORT_UNCERTAIN')) throw error
       const pause = writePausesMs[attempt]
       log.error({ report_id: reportId, error: messageOf(error) }, 'the id of a submitted report is not recorded yet')
-      if (error === leftBehind) throw stillWritten(unitKey, reportId)
+      if (error === ledgerUnanswered) throw stillWritten(unitKey, reportId)
       // What the ledger refuses once it refuses at every attempt.
       if (pause === undefined || (isEtlError(error) && error.code === 'INTERNAL')) throw notKept(error, unitKey, reportId)
       // Not stopped by the signal: to leave now would lose what was bought.

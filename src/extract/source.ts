@@ -24,13 +24,13 @@ export interface SourceContext {
   /** The run in which a person forces this job. */
   readonly forcedBy?: number | null
   /** Where `extract` ends early, takes a part that was paid for and came behind a missing one: it is kept with those that were yielded. */
-  readonly spare?: ((part: Payload) => void) | undefined
+  readonly keepPart?: ((part: Payload) => void) | undefined
   /** Tells people at the run something that is no failure. */
   notice(code: string, message: string): void
 }
 
 /** Enough for a probe or an estimate, which buys nothing and has no report to remember. */
-export type LookContext = Pick<SourceContext, 'http' | 'log' | 'clock' | 'signal' | 'forcedBy'>
+export type ProbeContext = Pick<SourceContext, 'http' | 'log' | 'clock' | 'signal' | 'forcedBy'>
 
 /** What a source is asked for. */
 export interface ExtractRequest {
@@ -47,7 +47,7 @@ export interface Estimate {
 }
 
 /** The balance of an account, by the service's own count; null: it does not say. */
-export interface Meter {
+export interface Balance {
   readonly requests: number | null
   /** For reports; the same number where both share one balance. */
   readonly credits: number | null
@@ -61,11 +61,11 @@ export interface Source extends SourceSpec {
    */
   extract(request: ExtractRequest, context: SourceContext): AsyncGenerator<Payload, Completeness, void>
   /** A free or one-record request that tells whether anything changed since the fingerprint was taken; null: there is no such way. */
-  probe?(request: ExtractRequest, context: LookContext): Promise<Fingerprint | null>
+  probe?(request: ExtractRequest, context: ProbeContext): Promise<Fingerprint | null>
   /** The service's own list of the account's reports, those made since then (milliseconds since the epoch); null: it offers none. */
-  listReports?(context: LookContext, sinceMs: number): Promise<readonly ListedReport[] | null>
+  listReports?(context: ProbeContext, sinceMs: number): Promise<readonly ListedReport[] | null>
   /** What the service says is left of the account, for free; null: it does not tell. Only where requests are paid for one by one. */
-  meter?(context: LookContext): Promise<Meter | null>
+  balance?(context: ProbeContext): Promise<Balance | null>
   /** What `extract` would cost, without buying anything. */
-  estimate(request: ExtractRequest, context: LookContext): Promise<Estimate>
+  estimate(request: ExtractRequest, context: ProbeContext): Promise<Estimate>
 }

@@ -10,8 +10,8 @@ import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { insertPipeline, type PipelineRow } from './pipelines.ts'
 import { openingWindows, retireJobs } from './register-jobs.ts'
-import { countLost, type SetAside } from './request-credits.ts'
-import { productOf } from './slices.ts'
+import { countLost, type LostReservation } from './request-credits.ts'
+import { combinationsOf } from './slices.ts'
 import { mayBegin, openAgain, reportTransitions, setJob } from './transitions.ts'
 
 /** A pipeline as the receipt names it. */
@@ -78,7 +78,7 @@ export const adoptWork = async (
   const waiting = work.report_id === null ? null : await idOfKnownJob(trx, pipeline, sliceIds, work, work.report_id)
   if (waiting !== null) {
     // Its units may have been planned again meanwhile; that plan would buy them twice.
-    await awaitJob(trx, pipeline, waiting, { askNumber: work.ask_number, isBilled: false })
+    await attachUnits(trx, pipeline, waiting, { askNumber: work.ask_number, isBilled: false })
     return 'taken up'
   }
   const askNumber = await freeAskNumber(trx, work.ask_number)
@@ -88,7 +88,7 @@ export const adoptWork = async (
   if (isNew && (await holdsAnswers(trx, jobId)))
     // The job is recorded only: its units have answers, and which is newer is unknown. A person may adopt its report.
     await setJob(trx, jobId, { state: 'replaced' })
-  else await awaitJob(trx, pipeline, jobId, { askNumber, isBilled: work.answer !== null && work.answer.usedQuota !== null })
+  else await attachUnits(trx, pipeline, jobId, { askNumber, isBilled: work.answer !== null && work.answer.usedQuota !== null })
   const what = work.report_id === null ? (work.answer === null ? 'A submission' : 'An answer') : `Report ${work.report_id}`
   const message = `${what} of ${work.asked_at} was missing in this ledger and was restored as job ${jobId}, from the receipts beside the landings.`
   await note(trx, { kind: 'taken up', pipelineId: pipeline.pipelineId, jobId: Number(jobId), message })
@@ -137,7 +137,7 @@ const idOfKnownJob = async (
 
 /** Ids of its slices. A slice that the ledger lacks is inserted as not wanted: only lists decide what is wanted. */
 const slicesOf = async (trx: Db, { pipelineId, dimensions, generation }: KnownPipeline, slice: Slice): Promise<number[]> => {
-  const wanted = productOf(dimensions.map((name) => ({ name, values: [slice[name] ?? ''].flat() })))
+  const wanted = combinationsOf(dimensions.map((name) => ({ name, values: [slice[name] ?? ''].flat() })))
   return queryColumn<Row<'etl.slices', 'slice_id'>>(trx)`
     with wanted as (${wanted}), made as (
       insert into etl.slices (pipeline_id, "values", wanted_since, wanted_until)
@@ -218,7 +218,7 @@ const uncertain =
  * Points the job's units at it, except units with an answer or a purchase as new. It replaces plans, failed and held jobs without a live purchase, and walks in flight.
  * An older report is still finished, but its units wait for this job: else the next plan would buy the newer purchase again once the older report is loaded.
  */
-export const awaitJob = async (
+export const attachUnits = async (
   trx: Db,
   { pipelineId, windowEvery }: Pick<KnownPipeline, 'pipelineId' | 'windowEvery'>,
   jobId: string,
@@ -285,7 +285,7 @@ const isOlderWalk = (askNumber: string): RawBuilder<boolean> =>
  * its own and has a bill.
  */
 const retireWalks = async (trx: Db, jobIds: readonly string[], askNumber: string, isBilled: boolean): Promise<void> => {
-  const retired = await query<SetAside>(trx)`
+  const retired = await query<LostReservation>(trx)`
     with older as (
       select j.job_id, case when j.ask_number < ${askNumber}::bigint or not ${isBilled} then j.reserved_credits end as lost from etl.jobs j
       where j.job_id = any(${[...jobIds]}::bigint[]) and ${isOlderWalk(askNumber)} order by j.job_id for update

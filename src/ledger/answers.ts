@@ -70,13 +70,14 @@ export interface NamedLanding {
 }
 
 /** Whether `a` of etl.answers has its bytes in landing `l` (landing, ask_number): found by its number, or by the full name where the answer was renumbered. */
-export const liesIn = sql<boolean>`a.landing = l.landing and a.answer_id in (
+export const isLandedIn = sql<boolean>`a.landing = l.landing and a.answer_id in (
   select l.ask_number union all select r.answer_id from etl.answer_rows r where r.landing = l.landing and strpos(r.landing, '/') > 0)`
 
 /** Whether an answer on record has its bytes there. */
 export const isLandingKnown = async (db: Db, { locator, askNumber }: NamedLanding): Promise<boolean> =>
   (await countRows(db)`
-    select from (select ${locator}::text as landing, ${askNumber}::bigint as ask_number) l, etl.answers a where ${liesIn}`) > 0
+    select from (select ${locator}::text as landing, ${askNumber}::bigint as ask_number) l, etl.answers a where ${isLandedIn}`) >
+  0
 
 /** What the service said of it as a whole. @param answer name of its row */
 export const fingerprintOf = (answer: string): RawBuilder<Fingerprint> => {
@@ -99,7 +100,7 @@ export const dropAnswer = async (db: Db, claim: Claim): Promise<void> => {
 }
 
 /** Records that the answer is good as a whole. Where it already is, the notes on its held units stay. */
-export const foundGood = async (db: Db, answerId: number): Promise<void> => {
+export const markGood = async (db: Db, answerId: number): Promise<void> => {
   await db
     .updateTable('etl.answer_rows')
     .set({ verdict: 'good', verdict_message: null })
@@ -112,7 +113,7 @@ export const foundGood = async (db: Db, answerId: number): Promise<void> => {
  * What is recorded of the answer before it is judged. `verdict`: null, `good`, or the code that refused it. `account`: of the job that asked for it, also where another
  * job loads it. `isLoaded`: by this pipeline, since each judges by its own rules. Throws where there is no such answer. @param pipelineId the pipeline that loads it
  */
-export const judgedBefore = (db: Db, answerId: number, pipelineId: number) =>
+export const recordedVerdict = (db: Db, answerId: number, pipelineId: number) =>
   db
     .selectFrom('etl.answers as a')
     .leftJoin('etl.jobs as j', 'j.job_id', 'a.job_id')
@@ -143,7 +144,7 @@ export const setVerdict = async (db: Db, answerId: number, verdict: string, mess
 }
 
 /** Notes why units of a good answer are held. Each code keeps its first message only. */
-export const noteHeld = async (db: Db, answerId: number, code: string, message: string): Promise<void> => {
+export const recordHoldReason = async (db: Db, answerId: number, code: string, message: string): Promise<void> => {
   await query(db)`
     update etl.answer_rows set verdict = 'good', verdict_message = concat_ws(chr(10), verdict_message, ${`${code}: ${message}`}::text)
     where answer_id = ${answerId}::bigint and coalesce(strpos(verdict_message, ${`${code}: `}), 0) = 0`

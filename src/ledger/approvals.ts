@@ -5,13 +5,13 @@ import type { IsoDate } from '../core/types.ts'
 import type { ApprovalsTable, Db, Tables } from '../db/tables.ts'
 import { asNumber, countRows, query, queryColumn, type Row } from '../db/typed-row.ts'
 import type { Asked } from '../core/asks.ts'
-import { hasWord } from './approved-jobs.ts'
+import { isApprovedUnsent } from './approved-jobs.ts'
 import type { AskReason } from './candidates.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { reapOverdue } from './processes.ts'
-import { dissolve, isNobodys, isPersons, isUnbought, leavingUnits } from './register-jobs.ts'
+import { dissolve, isUnclaimed, isOrderedByPerson, isUnbought, detachingUnits } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
 /** What is about to be held. */
@@ -48,7 +48,7 @@ export const waitingApproval = async (db: Db, pipelineId: number, kind: ToApprov
 /** Opens one approval for all that waits and merges the former one into it, so that people are notified once. Call under the pipeline's lock. */
 export const openApproval = async (trx: Db, ask: ToApprove): Promise<string> => {
   const former = await waitingApproval(trx, ask.pipelineId, ask.kind)
-  if (former !== null) await decide(trx, former.approvalId, 'dissolved', null)
+  if (former !== null) await decideApproval(trx, former.approvalId, 'dissolved', null)
   const { approval_id } = await trx
     .insertInto('etl.approvals')
     .values({
@@ -68,7 +68,7 @@ export const openApproval = async (trx: Db, ask: ToApprove): Promise<string> => 
 }
 
 /** Records an approval that was given before anything was held: by `--yes`, or at the terminal. */
-export const noteApproval = async (trx: Db, ask: ToApprove, by: string): Promise<void> => {
+export const recordApproval = async (trx: Db, ask: ToApprove, by: string): Promise<void> => {
   await trx
     .insertInto('etl.approvals')
     .values({ ...rowOf(ask), state: 'approved', decided_at: databaseNow, decided_by: by })
@@ -83,7 +83,7 @@ const rowOf = ({ pipelineId, kind, runId, digest, allowed, reasons, units, credi
 })
 
 /** The caller releases or dissolves the jobs that waited for it, in the same transaction. */
-export const decide = async (trx: Db, approvalId: string, state: 'approved' | 'dissolved', by: string | null): Promise<void> => {
+const decideApproval = async (trx: Db, approvalId: string, state: 'approved' | 'dissolved', by: string | null): Promise<void> => {
   await trx
     .updateTable('etl.approvals')
     .set({ state, decided_at: databaseNow, decided_by: by })
@@ -140,7 +140,7 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
 export const dissolveChanged = (trx: Db, pipelineId: number, { asks, metrics }: Asked): Promise<number> => {
   const isSame = sql`case when split_part(a.digest, E'\\n', 1) = ${asks} then split_part(a.digest, E'\\n', 2)::jsonb @> ${JSON.stringify(metrics)}::jsonb else false end`
   return dissolve(trx)`
-    select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${hasWord} and not ${isWaitedFor(sql`j.job_id`)}
+    select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isApprovedUnsent} and not ${isWaitedFor(sql`j.job_id`)}
       and exists (select from etl.approvals a where a.approval_id = j.approval_id and a.digest is not null and not (${isSame}))
     order by j.job_id for update of j`
 }
@@ -225,7 +225,7 @@ export const approveIn = async (trx: Db, pipelineId: number, by: string) => {
       )
       update etl.jobs set state = 'open', guard = 'usual', wanted_by = 'approval', attempts = 0, not_before = null, error_code = null, error_message = null,
         updated_at = clock_timestamp() where job_id in (select job_id from held)`
-    await decide(trx, String(approvalId), 'approved', by)
+    await decideApproval(trx, String(approvalId), 'approved', by)
     const message = `${counted(units, 'unit')} (${reports === 0 ? '' : `${counted(reports, 'report')}, `}about ${counted(credits, 'credit')}) of ${pipeline} ${units === 1 ? 'was' : 'were'} approved by a person (${by}).`
     await note(trx, { kind: 'approved', pipelineId, message })
   }
@@ -249,7 +249,7 @@ export const withdraw = async (db: Db, pipelines: readonly string[], by: string)
     .orderBy('pipeline_id')
     .execute()
   let dissolved = 0
-  for (const { pipeline_id } of ours) dissolved += await takeBack(db, pipeline_id, sql`true`, by)
+  for (const { pipeline_id } of ours) dissolved += await withdrawJobs(db, pipeline_id, sql`true`, by)
   return dissolved
 }
 
@@ -257,9 +257,9 @@ export const withdraw = async (db: Db, pipelines: readonly string[], by: string)
 export const withdrawRun = async (db: Db, runId: number, by: string): Promise<number> => {
   const ofRun = sql`exists (select from etl.run_jobs w where w.run_id = ${runId}::bigint and w.job_id = j.job_id)`
   const pipelineIds = await queryColumn<Row<'etl.jobs', 'pipeline_id'>>(db)`
-    select distinct j.pipeline_id from etl.jobs j where ${ofRun} and j.state = 'failed' and ${isPersons} order by 1`
+    select distinct j.pipeline_id from etl.jobs j where ${ofRun} and j.state = 'failed' and ${isOrderedByPerson} order by 1`
   let dissolved = 0
-  for (const pipelineId of pipelineIds) dissolved += await takeBack(db, pipelineId, sql`${ofRun} and j.state = 'failed'`, by)
+  for (const pipelineId of pipelineIds) dissolved += await withdrawJobs(db, pipelineId, sql`${ofRun} and j.state = 'failed'`, by)
   return dissolved
 }
 
@@ -267,16 +267,16 @@ export const withdrawRun = async (db: Db, runId: number, by: string): Promise<nu
 const isOver = sql<boolean>`j.state = 'failed' and j.ask_number is not null and j.answer_id is null
   and coalesce(j.report_state in ('failed', 'rejected', 'expired'), true)`
 
-const takeBack = (db: Db, pipelineId: number, which: RawBuilder<unknown>, by: string): Promise<number> =>
+const withdrawJobs = (db: Db, pipelineId: number, which: RawBuilder<unknown>, by: string): Promise<number> =>
   db.transaction().execute(async (trx) => {
     await lockPipeline(trx, pipelineId)
     const ours = sql`j.pipeline_id = ${pipelineId} and ${which}`
-    const unsent = sql`j.state in ('open', 'held', 'failed') and ${isUnbought} and j.answer_id is null and ${isNobodys} and (${isPersons} or j.approval_id is not null)`
+    const unsent = sql`j.state in ('open', 'held', 'failed') and ${isUnbought} and j.answer_id is null and ${isUnclaimed} and (${isOrderedByPerson} or j.approval_id is not null)`
     const dissolved = await dissolve(trx)`
       select j.job_id from etl.jobs j where ${ours} and ${unsent} order by j.job_id for update`
     const over = await countRows(trx)`
-      with gone as materialized (select j.job_id from etl.jobs j where ${ours} and ${isOver} and ${isPersons} order by j.job_id for update),
-      ${leavingUnits()}
+      with gone as materialized (select j.job_id from etl.jobs j where ${ours} and ${isOver} and ${isOrderedByPerson} order by j.job_id for update),
+      ${detachingUnits()}
       update etl.jobs set state = 'replaced', updated_at = clock_timestamp() where job_id in (select job_id from gone) returning job_id`
     await countApproval(trx, pipelineId)
     const count = dissolved + over

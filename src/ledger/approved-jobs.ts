@@ -15,28 +15,28 @@ import {
   queryValue,
   type Row,
 } from '../db/typed-row.ts'
-import { passing } from './job-decision.ts'
+import { transientCodes } from './job-decision.ts'
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
 import {
   dissolve,
-  isNobodys,
+  isUnclaimed,
   isOldestFirst,
-  isPersons,
+  isOrderedByPerson,
   isUnbought,
   type JobFrame,
-  leavingUnits,
+  detachingUnits,
   priorityOf,
 } from './register-jobs.ts'
-import { onItsWay, reusable, type ReuseScope } from './reuse-answers.ts'
+import { inFlightSisterJob, reusable, type ReuseScope } from './reuse-answers.ts'
 import { mayYetServe } from './serving.ts'
 import { isListed, isWaitedFor } from './wait-list.ts'
 
 /** Job `j` is approved, and not loaded, bought, withdrawn or changed since. It is open, or held where a budget or the service refused it for certain. */
-export const hasWord = sql<boolean>`j.approval_id is not null and j.guard = 'usual' and j.state in ('open', 'held')
+export const isApprovedUnsent = sql<boolean>`j.approval_id is not null and j.guard = 'usual' and j.state in ('open', 'held')
   and j.ask_number is null and j.holder is null`
 
 /** Approved and not refused. */
-const isStanding = sql<boolean>`${hasWord} and j.state = 'open'`
+const isStanding = sql<boolean>`${isApprovedUnsent} and j.state = 'open'`
 
 /** Units that a process is buying now by a person's order; `run_id` null: no live run waits for them, and a worker buys them. */
 type StillBought = Row<'etl.pipelines', 'pipeline'> & Numbers<'units'> & Maybe<Numbers<'run_id'>>
@@ -47,7 +47,7 @@ export const stillBought = (db: Db, pipelines: readonly string[]): Promise<reado
     select p.pipeline, r.run_id::float8 as run_id, sum(j.cells)::float8 as units
     from etl.jobs j join etl.pipelines p using (pipeline_id)
       left join (etl.run_jobs w join etl.runs r on r.run_id = w.run_id and r.state = 'running') on w.job_id = j.job_id and w.outcome is null
-    where j.state = 'open' and not ${isNobodys} and ${isUnbought} and j.answer_id is null and (${isPersons} or j.approval_id is not null)
+    where j.state = 'open' and not ${isUnclaimed} and ${isUnbought} and j.answer_id is null and (${isOrderedByPerson} or j.approval_id is not null)
       and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
     group by 1, 2 order by 1, 2`
 
@@ -56,7 +56,7 @@ export const joinApproved = (trx: Db, runId: number, pipelineId: number): Promis
   countRows(trx)`
     with locked as (
       select j.job_id, j.cells, j.window_from, j.window_to from etl.jobs j
-      where j.pipeline_id = ${pipelineId} and ${hasWord} and (j.state = 'open' or j.error_code in ${passing})
+      where j.pipeline_id = ${pipelineId} and ${isApprovedUnsent} and (j.state = 'open' or j.error_code in ${transientCodes})
       order by j.job_id for update skip locked
     ), reopened as (
       update etl.jobs set state = 'open', attempts = 0, not_before = null, error_code = null, error_message = null, updated_at = clock_timestamp()
@@ -72,7 +72,7 @@ const definedBy = (definitions: readonly Definition[]): RawBuilder<unknown> =>
   sql`(select pipeline_id from etl.pipelines where ${sql.join([sql`false`, ...definitions.map(isSamePipeline)], sql` or `)})`
 
 /** Whether anything that nights want waits for approval. */
-export const nightWaits = (db: Db, definitions: readonly Definition[]): Promise<boolean> =>
+export const nightNeedsApproval = (db: Db, definitions: readonly Definition[]): Promise<boolean> =>
   queryValue<Flags<'waits'>>(db)`
     select exists (select from etl.approvals where kind = 'night' and state = 'waiting' and units > 0 and pipeline_id in ${definedBy(definitions)}) as waits`
 
@@ -92,7 +92,7 @@ export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> =
   const rows = await query<Row<'etl.jobs', 'job_id'> & Maybe<Lists<Numbers<'keeps'>>>>(trx)`
     select j.job_id, (select array_agg(s.slice_id order by s.slice_id) from etl.slices s
         where s.slice_id = any(j.slice_ids) and s.wanted_until is null) as keeps
-    from etl.jobs j where j.pipeline_id = ${pipelineId} and ${hasWord} and not ${isWaitedFor(sql`j.job_id`)}
+    from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isApprovedUnsent} and not ${isWaitedFor(sql`j.job_id`)}
       and exists (select from etl.slices s where s.slice_id = any(j.slice_ids) and s.wanted_until is not null)
     order by j.job_id for update of j`
   const empty = rows.filter(({ keeps }) => keeps === null).map(({ job_id }) => job_id)
@@ -104,7 +104,7 @@ export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> =
         update etl.jobs set cells = cells / cardinality(slice_ids) * ${keeps.length}, slice_ids = ${keeps}::integer[],
           estimated_quota = estimated_quota * ${keeps.length} / cardinality(slice_ids), updated_at = clock_timestamp()
         where job_id = ${job_id}::bigint
-      ), ${leavingUnits(sql`not (u.slice_id = any(${keeps}::integer[]))`)} select`
+      ), ${detachingUnits(sql`not (u.slice_id = any(${keeps}::integer[]))`)} select`
   }
 }
 
@@ -118,7 +118,7 @@ const isPartlyServed = (
     join etl.slices s on s.slice_id = c.slice_id
     left join lateral (select u.answer_id from etl.units u where u.pipeline_id = j.pipeline_id and u.window_from = w.at::date and u.slice_id = s.slice_id limit 1) u on true
   where u.answer_id is null and exists (${reusable(reuse, sql`w.at`)})
-    or exists (select from (${onItsWay(reuse, sql`w.at`, mayBuyAgain)}) o where o.job_id is not null and (u.answer_id is null or o.asked_at is null))))`
+    or exists (select from (${inFlightSisterJob(reuse, sql`w.at`, mayBuyAgain)}) o where o.job_id is not null and (u.answer_id is null or o.asked_at is null))))`
 
 /** Dissolves jobs of the windows that wait for approval and are served in part, where no unit has rows: they are planned again. Returns how many. Call under the pipeline's lock. */
 export const dissolveServed = (
@@ -134,13 +134,13 @@ export const dissolveServed = (
     order by j.job_id for update of j`
 
 /** An approved job, taken out of the queue to be planned again. */
-export interface ReopenedWord extends Lists<Numbers<'slice_ids'>>, Numbers<'job_id'>, Maybe<Numbers<'credits'>> {
+export interface ReopenedJob extends Lists<Numbers<'slice_ids'>>, Numbers<'job_id'>, Maybe<Numbers<'credits'>> {
   readonly window_from: IsoDate
   readonly window_to: IsoDate
 }
 
 /**
- * Sets the next approved jobs that are served, or may be in part, to failed: the planner plans their units again and keeps the approval (`keepWord`). One report,
+ * Sets the next approved jobs that are served, or may be in part, to failed: the planner plans their units again and keeps the approval (`keepApproval`). One report,
  * or up to a thousand walks. @param reuse null: nothing can serve them @param span the windows they touch; null: any
  */
 export const reopenServed = (
@@ -149,10 +149,10 @@ export const reopenServed = (
   reuse: ReuseScope | null,
   span: Window | null,
   mayBuyAgain: boolean,
-): Promise<readonly ReopenedWord[]> =>
-  query<ReopenedWord>(trx)`
+): Promise<readonly ReopenedJob[]> =>
+  query<ReopenedJob>(trx)`
     with picked as materialized (
-      select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${hasWord} and not ${isWaitedFor(sql`j.job_id`)}
+      select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isApprovedUnsent} and not ${isWaitedFor(sql`j.job_id`)}
         and not ${isListed(runId, 'j')} and (${span === null} or j.window_from < ${span?.to ?? null}::date and j.window_to > ${span?.from ?? null}::date)
         and (j.served_by is not null ${reuse === null ? sql`` : sql`or ${isPartlyServed(every, reuse, mayBuyAgain)}`})
       order by j.job_id limit ${kind === 'walk' ? 1_000 : 1} for update of j
@@ -161,7 +161,7 @@ export const reopenServed = (
     returning job_id::float8 as job_id, window_from, window_to, slice_ids, case when served_by is null then estimated_quota::float8 / cells end as credits`
 
 /** New jobs of a former one that was planned again keep its approval where they have no answer yet: they are still to be bought, or wait for another purchase. */
-export const keepWord = async (trx: Db, { pipelineId, runId }: JobFrame, formerJobIds: readonly number[]): Promise<void> => {
+export const keepApproval = async (trx: Db, { pipelineId, runId }: JobFrame, formerJobIds: readonly number[]): Promise<void> => {
   await query(trx)`
     update etl.jobs j set approval_id = f.approval_id, reason = f.reason, former_job_id = coalesce(j.former_job_id, f.former_job_id)
     from etl.jobs f where f.job_id = any(${[...formerJobIds]}::bigint[]) and j.pipeline_id = ${pipelineId} and j.run_id = ${runId}::bigint
@@ -179,7 +179,7 @@ interface PlannedWith {
  * Records a person's approval for what the run could not buy for lack of budget or credits, or because the service was down, of a named range or of what was approved at
  * the terminal: every night continues with it. Returns the pipelines. @param by the person @param planned what the run asked for
  */
-export const keepSpread = async (db: Db, runId: number, by: string, planned: readonly PlannedWith[]): Promise<string[]> => {
+export const approveSpread = async (db: Db, runId: number, by: string, planned: readonly PlannedWith[]): Promise<string[]> => {
   const rows = await query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline' | 'version'>>(db)`
     select distinct p.pipeline_id, p.pipeline, p.version from ${spreadJobs(runId)} join etl.pipelines p on p.pipeline_id = j.pipeline_id order by 1`
   const digestOf = (pipeline: string, version: number): string | null => {
@@ -206,7 +206,7 @@ export const keepSpread = async (db: Db, runId: number, by: string, planned: rea
 }
 
 const spreadJobs = (runId: number) => sql`etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.run_id = ${runId}::bigint
-    and j.holder is null and j.ask_number is null and j.answer_id is null and j.approval_id is null and (j.state = 'held' and j.error_code in ${passing}
+    and j.holder is null and j.ask_number is null and j.answer_id is null and j.approval_id is null and (j.state = 'held' and j.error_code in ${transientCodes}
       or w.outcome = 'waiting' and j.state = 'open' and j.error_code is distinct from 'NOT_PUBLISHED')`
 
 /** Approved, published and not bought yet. `credits`: of jobs that have a price; `unpriced`: units of jobs without one. */
@@ -220,7 +220,7 @@ export const backlogOf = (db: Db, definition: Definition): Promise<Backlog> =>
     from etl.jobs j where j.pipeline_id in ${definedBy([definition])} and ${isStanding} and j.served_by is null and j.error_code is distinct from 'NOT_PUBLISHED'`
 
 /** Records when the last approved job can be bought. @param doneOn null: not known */
-export const noteDoneOn = async (db: Db, definition: Definition, doneOn: IsoDate | null): Promise<void> => {
+export const recordLastPurchaseDay = async (db: Db, definition: Definition, doneOn: IsoDate | null): Promise<void> => {
   await query(db)`update etl.approvals a set done_on = ${doneOn}::date
     where a.pipeline_id in ${definedBy([definition])} and a.state = 'approved' and a.done_on is distinct from ${doneOn}::date
       and exists (select from etl.jobs j where j.approval_id = a.approval_id and ${isStanding})`

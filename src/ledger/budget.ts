@@ -9,8 +9,8 @@ import { type Maybe, numberOf, type Numbers, queryOne } from '../db/typed-row.ts
 import type { ClaimedJob } from './claim.ts'
 import { jobRow, lockJob, setClaimed } from './claim-fence.ts'
 import { isOldestFirst } from './register-jobs.ts'
-import { countLost, setAside } from './request-credits.ts'
-import { type PurseOf, type Spent, type SpentNow, spentOf } from './spent.ts'
+import { countLost, setPlanningReserve } from './request-credits.ts'
+import { type BudgetScope, type Spent, type SpentNow, spentOf } from './spent.ts'
 
 /** Whose budgets they are. */
 export interface Payer {
@@ -34,7 +34,7 @@ interface Reservation extends Payer {
   readonly isExtra: boolean
 }
 
-interface Purse extends PurseOf {
+interface ScopedBudget extends BudgetScope {
   readonly budget: Budget
 }
 
@@ -45,14 +45,14 @@ interface Purse extends PurseOf {
  */
 export const reserveBudget = async (db: Db, reservation: Reservation, locks = true): Promise<number> => {
   let left = Number.POSITIVE_INFINITY
-  for (const purse of pursesOf(reservation).filter(isBounded)) {
-    if (locks) await lockByName(db, lockOf(purse))
-    left = Math.min(left, refuseBeyond(purse, reservation, await spentOf(db, purse, reservation.pipeline)))
+  for (const scoped of scopedBudgets(reservation).filter(isBounded)) {
+    if (locks) await lockByName(db, lockOf(scoped))
+    left = Math.min(left, refuseBeyond(scoped, reservation, await spentOf(db, scoped, reservation.pipeline)))
   }
   return left
 }
 
-const pursesOf = ({ account, pipeline, budget, accountBudget, tagBudgets }: Payer): readonly Purse[] => {
+const scopedBudgets = ({ account, pipeline, budget, accountBudget, tagBudgets }: Payer): readonly ScopedBudget[] => {
   const setting = { perMonth: `limits.quota_per_month of ${pipeline}`, perDay: `limits.quota_per_day of ${pipeline}` }
   return [
     { account, pipeline, budget: { setting, ...budget } },
@@ -62,17 +62,17 @@ const pursesOf = ({ account, pipeline, budget, accountBudget, tagBudgets }: Paye
 }
 
 /** Whether any of them has a limit. */
-export const hasBudget = (payer: Payer): boolean => pursesOf(payer).some(isBounded)
+export const hasBudget = (payer: Payer): boolean => scopedBudgets(payer).some(isBounded)
 
-const isBounded = ({ budget }: Purse): boolean => budget.perMonth !== null || budget.perDay !== null
+const isBounded = ({ budget }: ScopedBudget): boolean => budget.perMonth !== null || budget.perDay !== null
 
-const lockOf = ({ account, pipeline, tag }: Purse): string => {
+const lockOf = ({ account, pipeline, tag }: ScopedBudget): string => {
   if (tag !== undefined) return `budget of ${tag.name}=${tag.value}`
   return pipeline === null ? `budget/${account}` : `budget/${account}/${pipeline}`
 }
 
 const refuseBeyond = (
-  { account, pipeline, tag, budget }: Purse,
+  { account, pipeline, tag, budget }: ScopedBudget,
   { estimated, unitKey, isExtra, isBlind, parts = 2 }: Reservation,
   spent: SpentNow,
 ): number => {
@@ -83,7 +83,7 @@ const refuseBeyond = (
     ['day', budget.perDay, budget.setting?.perDay],
   ] as const) {
     if (limit === null) continue
-    const left = isExtra ? extraLeft(period, limit, spent) : limit - spent[period]
+    const left = isExtra ? leftBeyondUsual(period, limit, spent) : limit - spent[period]
     const price = estimated ?? Math.max(0, left)
     least = Math.min(least, left - price)
     if (spent.unpriced > 0) throw billAwaited(unitKey, spent)
@@ -144,7 +144,7 @@ const followingOf = ({
 }
 
 /** Credits left for purchases beyond the usual: nights keep theirs, and the pipelines that wait share the rest. */
-export const extraLeft = (period: 'month' | 'day', limit: number, spent: Spent): number => {
+export const leftBeyondUsual = (period: 'month' | 'day', limit: number, spent: Spent): number => {
   const free = limit - (period === 'month' ? spent.kept : 0)
   const [all, extra] = period === 'month' ? [spent.month, spent.extraMonth] : [spent.day, spent.extraDay]
   return Math.min(free - all, spent.sharers > 1 ? free / spent.sharers - extra : Number.POSITIVE_INFINITY)
@@ -189,8 +189,8 @@ export const reserveReport = async (
   await turn(left)
 }
 
-/** Reserves credits for requests of planning, without a job. Throws as reserveBudget. `setAside` gives them back. @param kept credits that must be left over, where the price is known */
-export const reserveQuestions = (
+/** Reserves credits for requests of planning, without a job. Throws as reserveBudget. `setPlanningReserve` gives them back. @param kept credits that must be left over, where the price is known */
+export const reserveForPlanning = (
   db: Db,
   of: { readonly runId: number; readonly pipelineId: number },
   { estimated, ...reservation }: Omit<Reservation, 'isExtra'>,
@@ -198,7 +198,7 @@ export const reserveQuestions = (
 ): Promise<void> =>
   db.transaction().execute(async (trx) => {
     await reserveBudget(trx, { ...reservation, estimated: estimated === null ? null : estimated + kept, isExtra: false })
-    if (estimated !== null && estimated > 0) await setAside(trx, { ...of, account: reservation.account }, estimated)
+    if (estimated !== null && estimated > 0) await setPlanningReserve(trx, { ...of, account: reservation.account }, estimated)
   })
 
 /** Credits that the in-flight pages of a walk have reserved together. */
@@ -237,7 +237,7 @@ export const setReserved = (db: Db, claim: ClaimedJob, { credits, takesAll }: He
   setClaimed(db, claim, { reserved_credits: credits > 0 || takesAll ? String(credits) : null, reserves_all: takesAll })
 
 /** Credits that an earlier try of this walk reserved and did not give back count as paid. Call before this try reserves any. */
-export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): Promise<void> => {
+export const chargeLost = async (db: Db, claim: ClaimedJob, { account }: Payer): Promise<void> => {
   const row = await jobRow(db, claim).select(['reserved_credits', 'pipeline_id']).executeTakeFirst()
   if (row === undefined || row.reserved_credits === null) return
   const lost = { account, pipelineId: row.pipeline_id, jobId: claim.jobId, reserved: Number(row.reserved_credits) }
@@ -274,7 +274,7 @@ const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price: number
 }
 
 /** A job that is refused for its price keeps that price, so that the price is not asked for again each night. Always throws `error`. */
-export const keepPrice = async (db: Db, claim: ClaimedJob, estimated: number | null, error: unknown): Promise<never> => {
+export const recordRefusedPrice = async (db: Db, claim: ClaimedJob, estimated: number | null, error: unknown): Promise<never> => {
   if (isEtlError(error) && error.code === 'QUOTA_EXHAUSTED' && estimated !== null)
     await setClaimed(db, claim, { estimated_quota: estimated })
   throw error

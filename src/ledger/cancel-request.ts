@@ -4,7 +4,7 @@ import type { Db } from '../db/tables.ts'
 import { type Numbers, prepared, query, queryColumn, queryValue, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
-import { dissolve, isNobodys } from './register-jobs.ts'
+import { dissolve, isUnclaimed } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
 /** From here on nothing is claimed or submitted for the run: an intent reads this mark in its own transaction. */
@@ -94,7 +94,7 @@ export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<
  * Job `j` is a plan: it was not asked for, or it is a walk that no process reads, or it loads another job's answer again, unless that answer is of its own pipeline
  * and a unit waits for it: then it is paid for. A job that a person released or approved is no plan.
  */
-const isPlan = sql<boolean>`j.state = 'open' and ${isNobodys} and not j.released and j.approval_id is null and (j.ask_number is null
+const isPlan = sql<boolean>`j.state = 'open' and ${isUnclaimed} and not j.released and j.approval_id is null and (j.ask_number is null
   or j.kind = 'walk' and j.answer_id is null
   or j.report_state is null and j.answer_id is not null and not exists (select from etl.answers a where a.answer_id = j.answer_id
     and (a.job_id = j.job_id or a.pipeline_id = j.pipeline_id and exists (select from etl.units u where u.job_id = j.job_id))))`

@@ -3,21 +3,21 @@ import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Maybe, query } from '../db/typed-row.ts'
-import { isHeldSlice, type UsualRule, type WantedBy } from './guard-usual.ts'
+import { isKnownSlice, type UsualRule, type WantedBy } from './guard-usual.ts'
 import {
   type Decision,
-  isLostLoan,
-  isSince,
-  isTakenAnew,
-  isTakenBack,
+  hasLostReusedAnswer,
+  isAskedAfter,
+  isDoneByUnfinishedForce,
+  isCancelledWalk,
   jobDecision,
-  passing,
+  transientCodes,
   type Policy,
 } from './job-decision.ts'
-import { onItsWay, type ReuseScope, reusable } from './reuse-answers.ts'
+import { inFlightSisterJob, type ReuseScope, reusable } from './reuse-answers.ts'
 
 /** So many consecutive slices are checked in the same night. */
-export const slicesATurn = 32
+export const slicesPerBlock = 32
 
 /** The units of this night, one of `nights`, whose answer was asked for, or found unchanged, before `before`. */
 export interface FullCheck {
@@ -44,7 +44,7 @@ export interface Refresh {
 export const noRefresh: Refresh = { all: false, sliceIds: [], restatedAt: null, fullCheck: null, releases: [] }
 
 /** One window as planning asks about it. */
-export interface WindowAsk {
+export interface WindowQuery {
   readonly from: IsoDate
   readonly isPublished: boolean
   /** Only slices that are wanted since a later generation. */
@@ -90,7 +90,7 @@ const beyondReasons = sql`('new value', 'older month', 'changed definition')`
  * Job `j` is a walk that a person cancelled, and a night with a guard asks: a new job continues from its pages, and the guard judges it as beyond the usual.
  * @param isLoaded its unit has an answer
  */
-export const isAskedAnew = ({ asker, usual }: CellScope, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
+export const isReplannedByNight = ({ asker, usual }: CellScope, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
   asker === 'night' && usual !== null
     ? sql<boolean>`(j.state = 'failed' and j.error_code = 'CANCELLED' and j.wanted_by = 'beyond' and not (${isLoaded}))`
     : sql<boolean>`false`
@@ -112,14 +112,14 @@ const refreshed = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): RawBuilde
   return conditions.length === 0 ? sql<boolean>`false` : sql<boolean>`(${sql.join(conditions, sql` or `)})`
 }
 
-const inTurn = (check: FullCheck): RawBuilder<unknown> => sql`${hasTurn(check)} and a.stood_at < ${check.before}::timestamptz`
+const inTurn = (check: FullCheck): RawBuilder<unknown> => sql`${isOfTonight(check)} and a.stood_at < ${check.before}::timestamptz`
 
 /**
  * Slices `s` of this night. Consecutive slices have the same night, since they and their answers mostly lie on the same pages of the disk. More at a
  * time would spread a short list over too few nights.
  */
-export const hasTurn = ({ nights, night }: FullCheck): RawBuilder<boolean> =>
-  sql<boolean>`s.slice_id / ${sql.lit(slicesATurn)} % ${sql.lit(nights)} = ${sql.lit(night)}`
+export const isOfTonight = ({ nights, night }: FullCheck): RawBuilder<boolean> =>
+  sql<boolean>`s.slice_id / ${sql.lit(slicesPerBlock)} % ${sql.lit(nights)} = ${sql.lit(night)}`
 
 /** The full check, where it is the only refresh; null: other loaded units are due, too. */
 const onlyChecked = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): FullCheck | null =>
@@ -129,13 +129,13 @@ const onlyChecked = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): FullChe
 const newReason = (pipelineId: number, rule: UsualRule | null, from: RawBuilder<unknown>): RawBuilder<unknown> => {
   if (rule === null) return sql.lit('new')
   if (rule.isNewVersion) return sql.lit('changed definition')
-  return sql`case when not ${isHeldSlice(pipelineId, rule)} then 'new value'
+  return sql`case when not ${isKnownSlice(pipelineId, rule)} then 'new value'
     when ${from} >= ${rule.recentFrom}::date or s.night_from <= ${from} then 'new' else 'older month' end`
 }
 
 /** Unit `u` continues with its job `j`. A loaded unit whose walk a person cancelled is decided like any other loaded unit. */
-const isBegun = (policy: Policy): RawBuilder<boolean> =>
-  sql<boolean>`(j.state in ('open', 'held', 'failed') and ${isTakenBack(policy, sql`u.answer_id is not null`)} is not true)`
+const continuesWithJob = (policy: Policy): RawBuilder<boolean> =>
+  sql<boolean>`(j.state in ('open', 'held', 'failed') and ${isCancelledWalk(policy, sql`u.answer_id is not null`)} is not true)`
 
 /** Who first wanted what job `j` did not bring, else who asks now. A person's order stays a person's; a night's becomes a person's where a person asks now. */
 const wantedBy = ({ asker, policy }: CellScope, { fullCheck }: Refresh, reason: RawBuilder<unknown>): RawBuilder<WantedBy> => {
@@ -144,16 +144,16 @@ const wantedBy = ({ asker, policy }: CellScope, { fullCheck }: Refresh, reason: 
     asker === 'night'
       ? sql`case when ${reason} in ${beyondReasons} or ${reason} = 'full check' and ${sql.lit(fullCheck?.isRestated === true)} then 'beyond' else 'night' end`
       : sql.lit(asker)
-  return sql<WantedBy>`case when ${isBegun(policy)} ${words} then j.wanted_by else ${anew} end`
+  return sql<WantedBy>`case when ${continuesWithJob(policy)} ${words} then j.wanted_by else ${anew} end`
 }
 
-const reasonOf = (scope: CellScope, { from, refresh }: WindowAsk, decision: RawBuilder<unknown>): RawBuilder<AskReason> => {
+const reasonOf = (scope: CellScope, { from, refresh }: WindowQuery, decision: RawBuilder<unknown>): RawBuilder<AskReason> => {
   const { pipelineId, usual } = scope
   const { force } = scope.policy
   const loaded = force ? 'forced' : onlyChecked(refresh) === null ? 'look-back' : 'full check'
   // A job of --force without an answer is forced again: then rows are compared also where the bytes are the loaded ones.
   const begun = sql`case when ${sql.lit(force)} or j.forced and j.answer_id is null and ${decision} = 'ask' then 'forced' else 'unfinished' end`
-  return sql<AskReason>`case when ${isBegun(scope.policy)} then ${begun}
+  return sql<AskReason>`case when ${continuesWithJob(scope.policy)} then ${begun}
     when u.answer_id is null then case when ${decision} = 'ask' then ${newReason(pipelineId, usual, sql`${from}::date`)} else 'new' end
     when ${sql.lit(!force)} and ${hasOtherTop(scope)} then 'changed definition' else ${sql.lit(loaded)} end`
 }
@@ -162,19 +162,19 @@ const reasonOf = (scope: CellScope, { from, refresh }: WindowAsk, decision: RawB
  * The window's wanted cells: slice_id and decision; of cells to ask for also the reason, who wants them, the job of the purchase before, the job they leave, and the
  * answer, or the job of another version, that serves instead. Lateral limits force the indexes: a plan from before the tables grew would read the tables whole.
  */
-const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] | null): RawBuilder<unknown> => {
+const cellsOf = (scope: CellScope, window: WindowQuery, among: readonly number[] | null): RawBuilder<unknown> => {
   const { pipelineId, policy, only, reuse } = scope
   const { restatedAt, fullCheck, all } = window.refresh
   const needsAnswer = !all && (restatedAt !== null || fullCheck !== null)
-  const usual = policy.kind === 'walk' ? sql`case when u.held_code in ${passing} then 'ask' else 'held' end` : sql`'held'`
+  const usual = policy.kind === 'walk' ? sql`case when u.held_code in ${transientCodes} then 'ask' else 'held' end` : sql`'held'`
   // --force wants another answer than the held one.
   const passes = policy.force ? sql`'ask'` : usual
   const own = sql`case when u.held_answer_id is not null then ${passes} when u.answer_id is null then 'ask'
-    ${policy.taken === undefined ? sql`` : sql`when ${isTakenAnew(policy.taken)} then 'done'`}
+    ${policy.taken === undefined ? sql`` : sql`when ${isDoneByUnfinishedForce(policy.taken)} then 'done'`}
     when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} or ${hasOtherTop(scope)} then 'ask' else 'done' end`
   const isLoaded = sql`u.answer_id is not null or u.held_answer_id is not null`
-  const isLost = reuse === null || policy.force ? sql`false` : isLostLoan(pipelineId, isLoaded)
-  const decided = sql`case when ${isAskedAnew(scope, isLoaded)} then 'ask' when ${isTakenBack(policy, isLoaded)} or ${isLost} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
+  const isLost = reuse === null || policy.force ? sql`false` : hasLostReusedAnswer(pipelineId, isLoaded)
+  const decided = sql`case when ${isReplannedByNight(scope, isLoaded)} then 'ask' when ${isCancelledWalk(policy, isLoaded)} or ${isLost} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
   const decision = unlessUnpublished(decided, window.isPublished)
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
   const check = onlyChecked(window.refresh)
@@ -195,11 +195,11 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
         reuse === null
           ? sql``
           : sql`left join lateral (${reusable(reuse, window.from)}) r on d.decision = 'ask' and ${isNews(policy, window.refresh)}
-        left join lateral (${onItsWay(reuse, window.from, policy.resubmitUncertain)}) w on d.decision = 'ask' and ${isOnTime(policy, window.refresh)}`
+        left join lateral (${inFlightSisterJob(reuse, window.from, policy.resubmitUncertain)}) w on d.decision = 'ask' and ${isOnTime(policy, window.refresh)}`
       }
       cross join lateral (select ${reuse === null ? sql`d.decision` : sql`case when d.decision = 'ask' and ${isLost} and w.job_id is null and coalesce(r.answer_id = j.answer_id, true) then 'join' else d.decision end`} as decision) f
     where s.pipeline_id = ${pipelineId} and s.wanted_until is null and s.wanted_since > ${window.since}
-      ${among === null ? sql`` : sql`and s.slice_id = any(${[...among]}::integer[])`} ${check === null ? sql`` : sql`and ${hasTurn(check)}`}
+      ${among === null ? sql`` : sql`and s.slice_id = any(${[...among]}::integer[])`} ${check === null ? sql`` : sql`and ${isOfTonight(check)}`}
       ${sql.join(narrowed, sql` `)}`
 }
 
@@ -241,7 +241,7 @@ const isOnTime = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): R
 const isNews = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): RawBuilder<unknown> => {
   const begun = taken?.since ?? begunAt
   const isOfForce = (number: string | RawBuilder<unknown>) =>
-    sql`exists (select from etl.answers t where t.answer_id = r.answer_id and ${isSince(number)})`
+    sql`exists (select from etl.answers t where t.answer_id = r.answer_id and ${isAskedAfter(number)})`
   if (force) return begun === null ? sql`false` : sql`${isOfForce(begun)} and r.ask_number > coalesce(u.ask_number, 0)`
   const since = sinceOf(refresh)
   const isNewer = [
@@ -271,7 +271,7 @@ export interface CellCount {
 }
 
 /** How many cells of the window need what. */
-export const countCells = (db: Db, scope: CellScope, window: WindowAsk): Promise<CellCount[]> =>
+export const countCells = (db: Db, scope: CellScope, window: WindowQuery): Promise<CellCount[]> =>
   query<CellCount>(db)`
     select decision, reason, wanted_by as "wantedBy", answer_id is not null or served_by is not null as served, count(*)::float8 as cells
     from (${cellsOf(scope, window, null)}) c group by 1, 2, 3, 4`
@@ -290,7 +290,7 @@ export interface NeededCells {
 }
 
 /** The same, and the cells to ask for. @param among only these slices; null: all */
-export const neededCells = async (db: Db, scope: CellScope, window: WindowAsk, among: readonly number[] | null) => {
+export const neededCells = async (db: Db, scope: CellScope, window: WindowQuery, among: readonly number[] | null) => {
   const counts = await query<CellCount & Omit<NeededCells, 'wantedBy' | 'sliceIds'> & Maybe<Pick<NeededCells, 'sliceIds'>>>(db)`
     select decision, reason, wanted_by as "wantedBy", case when decision = 'ask' then former_job_id end as "formerJobId", answer_id as "answerId",
       served_by as "servedBy", answer_id is not null or served_by is not null as served, count(*)::float8 as cells,
@@ -304,5 +304,5 @@ export const neededCells = async (db: Db, scope: CellScope, window: WindowAsk, a
 }
 
 /** The cells to ask for as rows of a statement: slice_id, reason, wanted_by, former_job_id, left_job_id, answer_id, served_by; at most `most`, of slices after `after`. */
-export const cellsToAsk = (scope: CellScope, window: WindowAsk, after: number, most: number): RawBuilder<unknown> =>
+export const cellsToAsk = (scope: CellScope, window: WindowQuery, after: number, most: number): RawBuilder<unknown> =>
   sql`select * from (${cellsOf(scope, window, null)} and s.slice_id > ${after}) c where c.decision = 'ask' order by c.slice_id limit ${most}`

@@ -49,7 +49,7 @@ export const setClaimed = async (
 }
 
 /** Adds landings with paid pages of a walk to those that its job names. */
-export const alsoBegun = (landings: readonly string[]) => ({
+export const withBegunLandings = (landings: readonly string[]) => ({
   begun_landing: sql<string>`(select string_agg(distinct x, ' ') from unnest(string_to_array(concat_ws(' ', begun_landing, ${landings.join(' ')}::text), ' ')) x)`,
 })
 
@@ -95,7 +95,7 @@ export const askNumberOf = async (db: Db, claim: Claim): Promise<string> => {
 }
 
 /** Draws a new ask number for a walk that starts over, since its answer is newer than that of the reading before, and drops an unusable answer. Returns the number. Throws FENCED. */
-export const askAnew = async (db: Db, claim: Claim): Promise<string> => {
+export const restartWalk = async (db: Db, claim: Claim): Promise<string> => {
   const row = await db
     .updateTable('etl.jobs')
     .set({
@@ -112,7 +112,7 @@ export const askAnew = async (db: Db, claim: Claim): Promise<string> => {
 }
 
 /** Counts a run in which the pages kept changing while they were read. Returns how many such runs the job has had, this one included. Throws FENCED. */
-export const readInVain = async (db: Db, claim: Claim): Promise<number> => {
+export const countUnstableRun = async (db: Db, claim: Claim): Promise<number> => {
   const row = await db
     .updateTable('etl.jobs')
     .set({ retries: sql<number>`retries + 1` })

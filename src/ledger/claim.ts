@@ -7,7 +7,7 @@ import { prepared, type Row } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
 import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Claim } from './claim-fence.ts'
-import { isRowOf, noRow, type OwnProcess } from './processes.ts'
+import { isRowOf, databaseReplaced, type OwnProcess } from './processes.ts'
 import { isUnserved, servingAnswer } from './serving.ts'
 import { type Claimable, isWaitedFor, mayTake } from './wait-list.ts'
 
@@ -185,7 +185,7 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
       c.answer_id is not null and not c.released and c.report_state is not distinct from 'ready' as "fetchesAgain", coalesce(string_to_array(c.begun_landing, ' '), '{}') as begun,
       case when a.landing is not null then json_build_object('answerId', a.answer_id, 'landing', a.landing) end as answer,
       coalesce((select coalesce(w.standing_reason, '') from etl.warehouse w where w.standing <> 'own'),
-        case when not exists (select from etl.processes where ${isRowOf(process)}) then ${noRow} end) as "mayNotBuy",
+        case when not exists (select from etl.processes where ${isRowOf(process)}) then ${databaseReplaced} end) as "mayNotBuy",
       case when l.answer_id is not null then json_build_object('answerId', l.answer_id, 'sha256', l.sha256, 'fingerprint', ${fingerprintOf('l')}, 'top', l.top_rows) end as loaded,
       json_build_object('priority', c.priority, 'jobId', c.job_id::text) as place
     from claimed c join etl.pipelines p on p.pipeline_id = c.pipeline_id

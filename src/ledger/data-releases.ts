@@ -19,7 +19,7 @@ export type Heard = 'new' | 'first' | 'known'
 export const recordRelease = (db: Db, { account, every, availableTo, heardBy }: HeardRelease): Promise<Heard> =>
   db.transaction().execute(async (trx) => {
     await lockByName(trx, `releases of ${account}`)
-    if (heardBy === 'poll') await takeBack(trx, account, every, availableTo)
+    if (heardBy === 'poll') await deleteUnreported(trx, account, every, availableTo)
     const newest = await newestRelease(trx, account, every)
     if (newest !== null && newest.availableTo >= availableTo) return 'known'
     const wakes = newest !== null || heardBy === 'message'
@@ -31,7 +31,7 @@ export const recordRelease = (db: Db, { account, every, availableTo, heardBy }: 
   })
 
 /** Deletes releases that only polls reported and the newest poll no longer reports: the service was wrong. */
-const takeBack = async (trx: Db, account: string, every: ReleasedData, availableTo: string): Promise<void> => {
+const deleteUnreported = async (trx: Db, account: string, every: ReleasedData, availableTo: string): Promise<void> => {
   await trx
     .deleteFrom('etl.releases')
     .where((eb) => eb.and({ account, every, heard_by: 'poll' }))
@@ -44,7 +44,7 @@ const nextMoment = (account: string) =>
   sql<string>`greatest(date_trunc('milliseconds', clock_timestamp()),
     (select max(r.heard_at) + interval '1 millisecond' from etl.releases r where r.account = ${account}))`
 
-/** The lock (see `takeTurn`) that a test message takes: any server may answer the service, but only this warehouse records the message. */
+/** The lock (see `claimInterval`) that a test message takes: any server may answer the service, but only this warehouse records the message. */
 export const testTurn = (account: string): string => `test message to ${account}`
 
 /** When the last test message came in; null: none ever did. */
@@ -109,7 +109,7 @@ export const forgetSubscription = async (db: Db, account: string, every: Release
 const betweenLooks = sql`interval '2 seconds'`
 
 /** Makes the next poll of a report due now. `held`: a process holds the job, and polls it. `other`: there is no such job, or it awaits no report. */
-export const hastenPoll = async (db: Db, jobId: number): Promise<'hastened' | 'held' | 'other'> => {
+export const makePollDue = async (db: Db, jobId: number): Promise<'hastened' | 'held' | 'other'> => {
   const soon = sql<string>`greatest(clock_timestamp(), updated_at + ${betweenLooks})`
   const rows = await db
     .updateTable('etl.jobs')
@@ -142,7 +142,7 @@ const isGivenUp = sql<boolean>`((select count(*) from etl.runs r join etl.proces
   and r.arguments ->> 'pipeline' = etl.ticks.pipeline and (r.arguments ->> 'due_at')::timestamptz = etl.ticks.due_at) >= ${mostBegun})`
 
 /** Its process ended before its run did, and no person cancelled the run: the process that takes the tick plans what is due then. A skipped tick has no run. @param idle see `isAtWork` */
-const isLost = (idle: string | null) => sql<boolean>`(${isLetGo(idle)} and not ${isGivenUp})`
+const isInterrupted = (idle: string | null) => sql<boolean>`(${isLetGo(idle)} and not ${isGivenUp})`
 
 const isLetGo = (idle: string | null) => sql<boolean>`(etl.ticks.finished_at is null and etl.ticks.kind <> 'skipped'
   and (etl.ticks.run_id is null or exists (select from etl.runs r where r.run_id = etl.ticks.run_id and r.state in ('running', 'interrupted') and r.cancel_requested_at is null))
@@ -179,14 +179,14 @@ const setTick = async (db: Db, { pipeline, dueMs, owner }: Tick, change: UpdateO
 }
 
 /** What is due is planned in that run; null: the run came to nothing, and the tick is to be claimed again. */
-export const planTick = (db: Db, tick: Tick, runId: number | null): Promise<void> => setTick(db, tick, { run_id: runId })
+export const assignTick = (db: Db, tick: Tick, runId: number | null): Promise<void> => setTick(db, tick, { run_id: runId })
 
 export const finishTick = (db: Db, tick: Tick): Promise<void> => setTick(db, tick, { finished_at: databaseNow })
 
 /** When the pipeline last ticked; null: never. A lost tick does not count, nor those skipped for it. Where no other is left: right before the first tick. */
 export const lastTickMs = async (db: Db, pipeline: string, idle: string | null = null): Promise<number | null> => {
   const ticks = db.selectFrom('etl.ticks as s').where('s.pipeline', '=', pipeline)
-  const isForLost = sql<boolean>`(select ${isLost(idle)} from etl.ticks where pipeline = s.pipeline and due_at <= s.due_at and kind <> 'skipped'
+  const isForLost = sql<boolean>`(select ${isInterrupted(idle)} from etl.ticks where pipeline = s.pipeline and due_at <= s.due_at and kind <> 'skipped'
     order by due_at desc limit 1)`
   const last = ticks.select('s.due_at').where(isForLost, 'is not', true).orderBy('s.due_at', 'desc').limit(1)
   const first = ticks.select(sql<string>`s.due_at - interval '1 millisecond'`.as('at')).orderBy('s.due_at').limit(1)

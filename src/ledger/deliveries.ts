@@ -16,24 +16,24 @@ export interface ReceiverTraits {
 }
 
 /** One cause as it is sent. */
-export type Told = Numbers<'notificationId'> &
+export type AlarmCause = Numbers<'notificationId'> &
   Texts<'kind' | 'message' | 'raisedAt'> &
   Maybe<Texts<'pipeline' | 'changed' | 'nextStep' | 'resolvedAt'>> & { readonly severity: Severity }
 
 /** One message: what began, or what is over. */
-export interface Telling {
+export interface Alarm {
   readonly target: string
   readonly event: 'raised' | 'resolved'
   /** At least one; of one kind. */
-  readonly told: readonly Told[]
+  readonly causes: readonly AlarmCause[]
 }
 
 /** How a message leaves. */
-export interface Sending {
+export interface Transport {
   /** Milliseconds that a message of this severity waits for the receiver's quiet hours to end; 0: it is sent now. */
   readonly waitMs: (target: string, severity: Severity) => number
   /** null: the receiver accepted it; else why not. */
-  readonly send: (telling: Telling) => Promise<string | null>
+  readonly send: (alarm: Alarm) => Promise<string | null>
 }
 
 const mostAttempts = 12
@@ -50,35 +50,35 @@ const patienceMs = 5_000
 export const deliverDue = async (
   db: Db,
   receivers: readonly ReceiverTraits[],
-  sending: Sending,
+  transport: Transport,
   goesOn: () => Promise<boolean>,
   nowMs: () => number = () => performance.now(),
 ): Promise<void> => {
   const inVain = new Map<string, number>()
-  const send: Sending['send'] = async (telling) => {
+  const send: Transport['send'] = async (alarm) => {
     const beganMs = nowMs()
-    const problem = await sending.send(telling)
-    if (problem !== null) inVain.set(telling.target, (inVain.get(telling.target) ?? 0) + nowMs() - beganMs)
+    const problem = await transport.send(alarm)
+    if (problem !== null) inVain.set(alarm.target, (inVain.get(alarm.target) ?? 0) + nowMs() - beganMs)
     return problem
   }
   const answering = () => receivers.filter(({ name }) => (inVain.get(name) ?? 0) < patienceMs)
-  while ((await deliverNext(db, answering(), { ...sending, send })) && (await goesOn()));
+  while ((await deliverNext(db, answering(), { ...transport, send })) && (await goesOn()));
 }
 
 /**
  * Sends the next message that is due, or puts it off; false: none is due. Only for the one process that may send (see takeLease): then the mark of another
  * process means that it ended while it sent.
  */
-export const deliverNext = async (db: Db, receivers: readonly ReceiverTraits[], sending: Sending): Promise<boolean> => {
-  const taken = await takeNext(db, receivers, sending)
+export const deliverNext = async (db: Db, receivers: readonly ReceiverTraits[], transport: Transport): Promise<boolean> => {
+  const taken = await takeNext(db, receivers, transport)
   if (taken === null || taken === 'put off') return taken !== null
-  const problem = await sending.send(taken)
+  const problem = await transport.send(taken)
   await settle(db, taken, problem)
   return true
 }
 
 /** Settles messages whose sender ended while it sent: sent again where the receiver recognises a repetition, else never. */
-export const settleLeftBehind = async (db: Db, receivers: readonly ReceiverTraits[]): Promise<void> => {
+export const settleInterrupted = async (db: Db, receivers: readonly ReceiverTraits[]): Promise<void> => {
   const repeatable = receivers.filter((one) => one.repeatable).map(({ name }) => name)
   await query(db)`update etl.deliveries set sending_at = null,
       outcome = case when target = any(${repeatable}::text[]) then null else 'uncertain' end,
@@ -86,7 +86,7 @@ export const settleLeftBehind = async (db: Db, receivers: readonly ReceiverTrait
     where sending_at is not null and outcome is null`
 }
 
-type DueRow = Told & Row<'etl.deliveries', 'target' | 'event'> & Row<'etl.notifications', 'grouping'>
+type DueRow = AlarmCause & Row<'etl.deliveries', 'target' | 'event'> & Row<'etl.notifications', 'grouping'>
 
 /** Due deliveries, oldest first. A `resolved` message waits until its `raised` message has an outcome. */
 const dueRows = (db: Db, targets: readonly string[], condition: RawBuilder<unknown>, most: number) =>
@@ -99,7 +99,7 @@ const dueRows = (db: Db, targets: readonly string[], condition: RawBuilder<unkno
         and r.target = x.target and r.event = 'raised' and r.outcome is not null))
     order by x.next_at, x.notification_id, x.event limit ${most} for update of x skip locked`
 
-const takeNext = (db: Db, receivers: readonly ReceiverTraits[], { waitMs }: Sending): Promise<Telling | 'put off' | null> =>
+const takeNext = (db: Db, receivers: readonly ReceiverTraits[], { waitMs }: Transport): Promise<Alarm | 'put off' | null> =>
   db.transaction().execute(async (trx) => {
     const names = receivers.map(({ name }) => name)
     const [first] = await dueRows(trx, names, sql`true`, 1)
@@ -108,23 +108,23 @@ const takeNext = (db: Db, receivers: readonly ReceiverTraits[], { waitMs }: Send
     const alike = sql`x.event = ${first.event} and n.kind = ${first.kind} and n.severity = ${first.severity} and n.grouping = ${first.grouping}`
     const rows = isGrouped ? await dueRows(trx, [first.target], alike, mostInOne) : [first]
     const { target, event, severity } = first
-    const telling = { target, event, told: rows.map(({ target: _target, event: _event, grouping: _grouping, ...told }) => told) }
+    const alarm = { target, event, causes: rows.map(({ target: _target, event: _event, grouping: _grouping, ...one }) => one) }
     const wait = waitMs(target, severity)
-    await deliveriesOf(trx, telling)
+    await deliveriesOf(trx, alarm)
       .set(wait > 0 ? { next_at: inMs(Math.ceil(wait)) } : { sending_at: databaseNow })
       .execute()
-    return wait > 0 ? 'put off' : telling
+    return wait > 0 ? 'put off' : alarm
   })
 
-const deliveriesOf = (db: Db, { target, event, told }: Telling) =>
+const deliveriesOf = (db: Db, { target, event, causes }: Alarm) =>
   db
     .updateTable('etl.deliveries')
-    .where((eb) => eb('notification_id', '=', eb.fn.any(eb.val(told.map(({ notificationId }) => String(notificationId))))))
+    .where((eb) => eb('notification_id', '=', eb.fn.any(eb.val(causes.map(({ notificationId }) => String(notificationId))))))
     .where((eb) => eb.and({ target, event }))
 
-const settle = async (db: Db, telling: Telling, problem: string | null): Promise<void> => {
+const settle = async (db: Db, alarm: Alarm, problem: string | null): Promise<void> => {
   const nextAt = sql<string>`clock_timestamp() + least(interval '6 hours', interval '10 seconds' * power(3, attempts))`
-  await deliveriesOf(db, telling)
+  await deliveriesOf(db, alarm)
     .set((eb) => ({
       attempts: eb('attempts', '+', 1),
       sending_at: null,

@@ -12,14 +12,14 @@ export type WantedBy = Selectable<JobsTable>['wanted_by']
 export interface UsualRule {
   /** Another version of the pipeline, or other key parameters, has answers, and this one has loaded nothing. */
   readonly isNewVersion: boolean
-  /** The newest windows with loaded units. A value that is loaded in one of them is held, not new. */
-  readonly heldWindows: readonly IsoDate[]
+  /** The newest windows with loaded units. A value that is loaded in one of them is known, not new. */
+  readonly loadedWindows: readonly IsoDate[]
   /** First day of the oldest window that is no `older month`; earlier ones are, unless a night has asked for the value from there on. */
   readonly recentFrom: IsoDate
 }
 
 /** How many windows are searched for a value: a single one may lack it for a night. */
-const mostHeldWindows = 3
+const mostLoadedWindows = 3
 
 /** @param recentFrom first day of the look-back, or of the window before the newest published one where there is none */
 export const usualRule = async (db: Db, pipelineId: number, recentFrom: IsoDate): Promise<UsualRule> => {
@@ -27,16 +27,16 @@ export const usualRule = async (db: Db, pipelineId: number, recentFrom: IsoDate)
     select (select array_agg(h.window_from::text order by h.window_from desc) from (
         select w.window_from from etl.windows w where w.pipeline_id = ${pipelineId} and (w.closed_units > 0 or exists (
           select from etl.units u where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and u.answer_id is not null))
-        order by w.window_from desc limit ${mostHeldWindows}) h) as held,
+        order by w.window_from desc limit ${mostLoadedWindows}) h) as held,
       exists (select from etl.pipelines p join etl.pipelines o on o.pipeline = p.pipeline and o.pipeline_id <> p.pipeline_id
         where p.pipeline_id = ${pipelineId} and exists (select from etl.answers a where a.pipeline_id = o.pipeline_id)) as other`
-  return { isNewVersion: held === null && other, heldWindows: held ?? [], recentFrom }
+  return { isNewVersion: held === null && other, loadedWindows: held ?? [], recentFrom }
 }
 
-/** Slice `s` is held, not new: it is loaded in one of the newest windows, or was in the first lists. */
-export const isHeldSlice = (pipelineId: number, { heldWindows }: UsualRule): RawBuilder<boolean> =>
+/** Slice `s` is known, not new: it is loaded in one of the newest windows, or was in the first lists. */
+export const isKnownSlice = (pipelineId: number, { loadedWindows }: UsualRule): RawBuilder<boolean> =>
   sql<boolean>`(s.wanted_since <= 1 or exists (select from etl.units h where h.pipeline_id = ${pipelineId}
-    and h.window_from = any(${[...heldWindows]}::date[]) and h.slice_id = s.slice_id and h.answer_id is not null))`
+    and h.window_from = any(${[...loadedWindows]}::date[]) and h.slice_id = s.slice_id and h.answer_id is not null))`
 
 /** Credits of purchases that no person asked for. */
 export interface Unasked {

@@ -8,7 +8,7 @@ export interface Policy {
   readonly kind: JobKind
   readonly force: boolean
   /** With force: what the stopped forced run has asked for since then is not asked for again. Default: nothing. */
-  readonly taken?: TakenAnew | undefined
+  readonly taken?: UnfinishedForce | undefined
   /** With force: the ask number at which the run began; what another version asked for since serves this one. null: it is only previewed. */
   readonly begunAt?: string | null
   /** Submissions whose answer was lost may be sent again. */
@@ -18,7 +18,7 @@ export interface Policy {
 }
 
 /** What a forced run that did not finish has asked for. */
-interface TakenAnew {
+interface UnfinishedForce {
   /** The ask number at which it began; no time, since clocks may be set back. */
   readonly since: string
   /** What is asked, and by which metrics: an answer to another question does not count. */
@@ -30,7 +30,7 @@ interface TakenAnew {
 export type Decision = 'ask' | 'join' | 'held' | 'not-published' | 'done'
 
 /** Codes of holds that end by themselves: the service may have credits again, or its pages may be stable by now. */
-export const passing = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE', 'WAREHOUSE_COPY')`
+export const transientCodes = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE', 'WAREHOUSE_COPY')`
 
 /** What a unit's job `j` means for it; null: the job is over. A walk starts again under the same job; what was bought is used. */
 export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFailed }: Policy): RawBuilder<Decision | null> => {
@@ -48,13 +48,13 @@ export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFai
     : sql``
   if (kind === 'walk')
     return sql<Decision | null>`case ${refusedAnswer} when j.state = 'open' then ${open} when j.state = 'failed' then 'join'
-      when j.state = 'held' then case when coalesce(j.error_code, '') not in ${passing} then 'held' when j.answer_id is null then 'join' else 'ask' end end`
+      when j.state = 'held' then case when coalesce(j.error_code, '') not in ${transientCodes} then 'held' when j.answer_id is null then 'join' else 'ask' end end`
   return sql<Decision | null>`case ${refusedAnswer} when j.state = 'open' then ${open}
     when j.state = 'failed' then case when j.answer_id is not null or j.report_state in ${live} then 'join'
       when j.report_state in ${ended} then ${again(mayBuy, 'join')}
       when j.report_state is not null then ${again(resubmitUncertain, 'join')} else 'ask' end
     when j.state = 'held' then case when j.answer_id is not null then 'held' when j.report_state in ${ended} then ${again(mayBuy, 'held')}
-      when j.report_state in ('intent', 'uncertain') then ${again(resubmitUncertain, 'held')} when coalesce(j.error_code, '') not in ${passing} then 'held'
+      when j.report_state in ('intent', 'uncertain') then ${again(resubmitUncertain, 'held')} when coalesce(j.error_code, '') not in ${transientCodes} then 'held'
       else 'join' end end`
 }
 
@@ -62,19 +62,19 @@ export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFai
  * A person cancelled walk `j` of a loaded unit: its pages serve the next --force, and are no reason to ask. A unit without an answer is asked for anyway, and
  * continues; so does a walk that a night wanted, since that night saw that the unit was restated.
  */
-export const isTakenBack = ({ force }: Policy, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
+export const isCancelledWalk = ({ force }: Policy, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`(${sql.lit(!force)} and j.state = 'failed' and j.error_code = 'CANCELLED' and j.wanted_by <> 'night' and (${isLoaded}))`
 
 /** Job `j` of an unloaded unit was to load another version's answer, whose bytes are lost. That version may get another answer; until then nothing is asked for. */
-export const isLostLoan = (pipelineId: number, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
+export const hasLostReusedAnswer = (pipelineId: number, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`(j.state = 'failed' and j.error_code = 'LANDING_MISSING' and not (${isLoaded})
     and exists (select from etl.answers a where a.answer_id = j.answer_id and a.pipeline_id <> ${pipelineId}))`
 
 /** Loaded unit `u` has an answer to the same question that the stopped forced run asked for. */
-export const isTakenAnew = ({ since, asks, metrics }: TakenAnew): RawBuilder<boolean> =>
-  sql<boolean>`exists (select from etl.answers t where t.answer_id = u.answer_id and ${isSince(since)}
+export const isDoneByUnfinishedForce = ({ since, asks, metrics }: UnfinishedForce): RawBuilder<boolean> =>
+  sql<boolean>`exists (select from etl.answers t where t.answer_id = u.answer_id and ${isAskedAfter(since)}
     and t.asks = ${asks} and t.metrics @> ${[...metrics]}::text[])`
 
 /** Answer `t` was asked for after that number. Not a renumbered one, which another ledger had bought: its new number says nothing. */
-export const isSince = (since: string | RawBuilder<unknown>): RawBuilder<boolean> =>
+export const isAskedAfter = (since: string | RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`t.ask_number > ${since}::bigint and not exists (select from etl.jobs f where f.job_id = t.job_id and f.reason = 'renumbered')`

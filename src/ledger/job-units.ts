@@ -36,7 +36,7 @@ export interface AnswerUnits {
   /** Units of the job that the answer is not for: the job that served it has lost a value since. They are planned again. */
   readonly outside: readonly number[]
   /** Whether an answer was ever loaded into a unit of the job, or found unchanged for it. */
-  readonly isKnown: boolean
+  readonly hasEarlierAnswer: boolean
 }
 
 /** @param asked what the answer was asked for, where that is more than the job covers */
@@ -69,7 +69,7 @@ export const readAnswerUnits = async (
   const found = numbers.reduce((sum, number) => sum + (number > 0 ? 1 : 0), 0)
   // More units: the job is older than some of them. Fewer: the job loads another job's answer again, and planned units were dissolved since.
   if (found + outside.length < job.cells && (await isOwnAnswer(db, answerId, job))) throw unitsMissing(job, found)
-  return { windows, sliceIds, values, numbers, outside, isKnown: rows.some(({ known }) => known) }
+  return { windows, sliceIds, values, numbers, outside, hasEarlierAnswer: rows.some(({ known }) => known) }
 }
 
 /** Units `u` of the job. A single unit is named by its key: a generic plan is as good for it, and PostgreSQL keeps that plan. */
@@ -108,11 +108,11 @@ const unitsMissing = ({ box, cells }: UnitsOfJob, found: number): EtlError =>
   )
 
 /** The job's units under lock. */
-export interface TakenUnits {
+export interface LockedUnits {
   /** Numbers of those that hold a newer answer. */
   readonly skipped: readonly number[]
   /** See `AnswerUnits`; it may have changed since they were read. */
-  readonly isKnown: boolean
+  readonly hasEarlierAnswer: boolean
   /** When rows of their windows were written last; null: never. A later load's moment must follow it, so that a row's moment names its load. */
   readonly lastLoad: string | null
   /** Whether `lastLoad` is before the transaction began; true where there is none. */
@@ -120,7 +120,7 @@ export interface TakenUnits {
 }
 
 /** Locks the job's units in their order for the rest of the transaction. Skips units with an answer that was asked for later than this one. */
-export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Promise<TakenUnits> => {
+export const lockUnits = async (db: Db, job: UnitsOfJob, answerId: number): Promise<LockedUnits> => {
   const { from, to } = job.box.window
   const [row] = await prepared<
     Lists<Texts<'skipped'>> & Maybe<Flags<'known'> & Texts<'last_load'>> & Flags<'later'> & Counts<'n'>
@@ -142,17 +142,17 @@ export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Prom
     select count(*) as n, coalesce(array_agg(unit_id) filter (where newer), '{}') as skipped, bool_or(known) as known,
       (select at::text from last) as last_load, coalesce((select at from last) < transaction_timestamp(), true) as later from taken`
   if (row === undefined) throw unitsMissing(job, 0)
-  return { skipped: row.skipped.map(Number), isKnown: row.known === true, lastLoad: row.last_load, isLater: row.later }
+  return { skipped: row.skipped.map(Number), hasEarlierAnswer: row.known === true, lastLoad: row.last_load, isLater: row.later }
 }
 
 /** Whether a unit has, or had, the number. */
-export const isGiven = (db: Db, number: number): Promise<boolean> => {
+export const isUsedUnitNumber = (db: Db, number: number): Promise<boolean> => {
   const last = sql`pg_sequence_last_value(pg_get_serial_sequence('etl.units', 'unit_id')::regclass)`
   return queryValue<Flags<'given'>>(db)`select ${String(number)}::bigint <= coalesce(${last}, 0) as given`
 }
 
 /** The job no longer asks for units that it skipped. */
-export const passOver = async (db: Db, { jobId }: UnitsOfJob, units: readonly number[]): Promise<void> => {
+export const detachSkipped = async (db: Db, { jobId }: UnitsOfJob, units: readonly number[]): Promise<void> => {
   if (units.length === 0) return
   await db
     .updateTable('etl.units')

@@ -3,8 +3,8 @@ import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, Window } from '../core/types.ts'
 import { type Counts, countRows, type Flags, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { type CellScope, isAskedAnew } from './candidates.ts'
-import { isTakenBack, jobDecision } from './job-decision.ts'
+import { type CellScope, isReplannedByNight } from './candidates.ts'
+import { isCancelledWalk, jobDecision } from './job-decision.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
 import { ended, isListed, live } from './wait-list.ts'
 
@@ -51,8 +51,8 @@ const joinable = ({ frame, scope, from, last, published }: JoinScope, units: Raw
     ), joined as materialized (
       select j.job_id, j.reason, j.window_from, j.window_to, j.cells, j.report_state, j.answer_id, j.served_by, j.approval_id is not null and j.ask_number is null as approved, p.units, p.slice_ids, p.first, p.last
       from part p join etl.jobs j using (job_id)
-      where ${jobDecision(scope.policy)} = 'join' and not ${isTakenBack(scope.policy, sql`p.is_loaded`)} and not (j.state = 'failed' and j.report_state is null and ${unpublished})
-        and not ${isAskedAnew(scope, sql`p.is_loaded`)}
+      where ${jobDecision(scope.policy)} = 'join' and not ${isCancelledWalk(scope.policy, sql`p.is_loaded`)} and not (j.state = 'failed' and j.report_state is null and ${unpublished})
+        and not ${isReplannedByNight(scope, sql`p.is_loaded`)}
     )`
 }
 

@@ -20,17 +20,17 @@ export interface Forecast {
 }
 
 /** The sum of several forecasts; one without any counts what it has spent. null: none has any. `low` and `high` are the same where every price is known. */
-export const endOf = (foretold: readonly Forecast[]): { readonly low: number; readonly high: number } | null =>
-  foretold.every(({ forecast, range }) => forecast === null && range === null)
+export const totalForecast = (forecasts: readonly Forecast[]): { readonly low: number; readonly high: number } | null =>
+  forecasts.every(({ forecast, range }) => forecast === null && range === null)
     ? null
     : {
-        low: foretold.reduce((sum, { forecast, range, spent }) => sum + (forecast ?? range?.low ?? spent), 0),
-        high: foretold.reduce((sum, { forecast, range, spent }) => sum + (forecast ?? range?.high ?? spent), 0),
+        low: forecasts.reduce((sum, { forecast, range, spent }) => sum + (forecast ?? range?.low ?? spent), 0),
+        high: forecasts.reduce((sum, { forecast, range, spent }) => sum + (forecast ?? range?.high ?? spent), 0),
       }
 
-/** `720`, or `246 to 720, price not known`; null as `endOf` has it. */
-export const endWords = (foretold: readonly Forecast[], show: (credits: number) => string): string | null => {
-  const end = endOf(foretold)
+/** `720`, or `246 to 720, price not known`; null as `totalForecast` has it. */
+export const describeForecast = (forecasts: readonly Forecast[], show: (credits: number) => string): string | null => {
+  const end = totalForecast(forecasts)
   if (end === null) return null
   return end.low === end.high ? show(end.low) : `${show(end.low)} to ${show(end.high)}, price not known`
 }
@@ -104,8 +104,8 @@ const foretell = (one: Known, price: PipelinePrice, values: number, nowMs: numbe
 }
 
 /** Keeps the forecasts for readers of `bi`; they replace what an earlier run of this month (UTC) computed. */
-export const keepForecasts = async (db: Db, runId: number, foretold: readonly Forecast[]): Promise<void> => {
-  const ends = foretold.map((one) => ({ ...one, low: one.forecast ?? one.range?.low, high: one.forecast ?? one.range?.high }))
+export const recordForecasts = async (db: Db, runId: number, forecasts: readonly Forecast[]): Promise<void> => {
+  const ends = forecasts.map((one) => ({ ...one, low: one.forecast ?? one.range?.low, high: one.forecast ?? one.range?.high }))
   await query(db)`
     insert into etl.forecasts (account, pipeline, month, run_id, spent, low, high)
     select account, pipeline, date_trunc('month', clock_timestamp() at time zone 'UTC'), ${runId}::bigint, spent, low, high

@@ -100,7 +100,7 @@ type Billed = Readonly<Record<'account' | 'source' | 'pipeline', string>>
  * By which factor bills exceed the price that the service named for the report: the highest of the pipeline's newest bills, or of the source's where it has none; at
  * least 1. By the named price alone such reports would pass every budget, and the guard, night after night.
  */
-export const timesItsWord = async (db: Db, { account, source, pipeline }: Billed): Promise<number> => {
+export const billFactor = async (db: Db, { account, source, pipeline }: Billed): Promise<number> => {
   const ofSource = { 'j.account': account, 'p.source': source }
   const own = await mostTimes(db, { ...ofSource, 'p.pipeline': pipeline })
   return Math.max(1, own ?? (await mostTimes(db, ofSource)) ?? 1)

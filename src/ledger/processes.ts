@@ -7,7 +7,7 @@ import type { Db, ProcessesTable } from '../db/tables.ts'
 import { countRows, prepared, query, type Texts } from '../db/typed-row.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
 import { isLeaseOver } from './lease-over.ts'
-import { countLost, type SetAside } from './request-credits.ts'
+import { countLost, type LostReservation } from './request-credits.ts'
 
 /** This process as the others see it. */
 export interface OwnProcess {
@@ -58,11 +58,11 @@ export const isRowOf = ({ processId, name, seen: { lease } }: OwnProcess): RawBu
     and (lease_until >= coalesce(${lease}::timestamptz, '-infinity') or ${lease}::timestamptz > ${leaseEnd}))`
 
 /** False: the process may buy nothing here and claim no tick. */
-export const isKnown = async (db: Db, own: OwnProcess): Promise<boolean> =>
+export const isRegistered = async (db: Db, own: OwnProcess): Promise<boolean> =>
   (await db.selectFrom('etl.processes').select('process_id').where(isRowOf(own)).executeTakeFirst()) !== undefined
 
 /** Why a process without its row buys nothing. */
-export const noRow = 'This database was replaced by another one since the command began.'
+export const databaseReplaced = 'This database was replaced by another one since the command began.'
 
 /**
  * Renews to a full lease. A longer lease shows that the clock was set back; it stays until `settleTimes` corrects it. Revives a process that was declared dead (see
@@ -175,7 +175,7 @@ const bury = async (db: Db, processId: number): Promise<void> => {
 
 /** Credits that it reserved for in-flight pages count as paid at once: the jobs may be withdrawn, and the responses were not seen. */
 const freeJobs = async (trx: Db, processId: number): Promise<void> => {
-  const freed = await query<SetAside>(trx)`
+  const freed = await query<LostReservation>(trx)`
     with freed as (
       select j.job_id, j.reserved_credits from etl.jobs j join etl.processes p on p.process_id = j.holder
       where j.holder = ${processId} and p.ended_at is not null order by j.job_id for update of j skip locked
@@ -207,7 +207,7 @@ export const takeLease = (db: Db, name: string, { processId }: OwnProcess, forSe
   )
 
 /** For work at intervals: true for one of all processes once in so many seconds. */
-export const takeTurn = (db: Db, name: string, { processId }: OwnProcess, everySeconds: number): Promise<boolean> =>
+export const claimInterval = (db: Db, name: string, { processId }: OwnProcess, everySeconds: number): Promise<boolean> =>
   take(db, name, processId, everySeconds, isOver)
 
 /** Ends the lease where this process has it. */

@@ -3,8 +3,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type Counts, type Flags, type Maybe, type Numbers, query, queryColumn, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { liesIn, type NamedLanding } from './answers.ts'
-import { addUpCredits } from './request-credits.ts'
+import { isLandedIn, type NamedLanding } from './answers.ts'
+import { mergePastDays } from './request-credits.ts'
 import { valuesIn } from './slices.ts'
 
 /** How many rows were deleted, by table; `jobs`: finished walks and replays. */
@@ -16,7 +16,7 @@ const step = 10_000
 /** Removes what is older than so many days on the database's clock, oldest first, in bounded steps. Two at once do nothing twice. */
 export const pruneLedger = async (db: Db, days: number): Promise<Pruned> => {
   const before = sql<string>`(clock_timestamp() - ${days} * interval '1 day')`
-  await addUpCredits(db)
+  await mergePastDays(db)
   return {
     run_jobs: await untilNone(db, oldRunJobs(before)),
     jobs: await readThrough(db, before, oldJobs),
@@ -97,7 +97,7 @@ export const landingsNeeded = async (db: Db, landings: readonly NamedLanding[]):
     where l.ask_number in (select ask_number from etl.jobs where state = 'open' and ask_number is not null)
       -- Paid pages of an interrupted walk, which a later run resumes.
       or l.landing in (select unnest(string_to_array(begun_landing, ' ')) from etl.jobs where state in ('open', 'held', 'failed') and begun_landing is not null)
-      or exists (select 1 from etl.answers a where ${liesIn} and (
+      or exists (select 1 from etl.answers a where ${isLandedIn} and (
         exists (select 1 from etl.jobs j where j.answer_id = a.answer_id and j.state in ('open', 'held', 'failed'))
         or exists (select 1 from etl.units u where u.held_answer_id = a.answer_id)
         -- Another version of the pipeline may have loaded it, too; its slices have other numbers.

@@ -6,7 +6,7 @@ import type { WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Flags, Numbers, Texts } from '../db/typed-row.ts'
-import { awaitJob } from './adopt-work.ts'
+import { attachUnits } from './adopt-work.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { handOver } from './record-id.ts'
@@ -31,7 +31,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
     })
     // A purchase that was given up has lost its units: a plan of them would buy them twice.
     const pipeline = { pipelineId: job.pipeline_id, windowEvery: job.window_every }
-    if (job.ask_number !== null) await awaitJob(trx, pipeline, String(jobId), { askNumber: job.ask_number, isBilled: false })
+    if (job.ask_number !== null) await attachUnits(trx, pipeline, String(jobId), { askNumber: job.ask_number, isBilled: false })
     const former = job.report_id === null || job.report_id === reportId ? '' : ` in place of ${job.report_id}`
     const message = isFound
       ? `Report ${reportId} was found in the service's list of reports and recorded for job ${jobId} (${by}).`

@@ -84,7 +84,7 @@ export const walksUnderWay = async (db: Db): Promise<string[]> => {
 }
 
 /** Raises the sequence, so that new answers get higher numbers than this one. */
-export const drawAbove = async (db: Db, askNumber: string): Promise<void> => {
+export const raiseAskNumbers = async (db: Db, askNumber: string): Promise<void> => {
   await query(db)`
     select setval('etl.ask_numbers', ${askNumber}::bigint) from etl.ask_numbers where last_value < ${askNumber}::bigint`
 }

@@ -11,7 +11,7 @@ import type { ClaimedJob } from './claim.ts'
 import { isClaimedBy, jobRow } from './claim-fence.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { type Numbers, query, queryValue } from '../db/typed-row.ts'
-import { awaitJob } from './adopt-work.ts'
+import { attachUnits } from './adopt-work.ts'
 import { note } from './events.ts'
 import { isUnitOf } from './job-units.ts'
 import { lockPipeline } from './pipelines.ts'
@@ -55,7 +55,7 @@ const takeBackUnits = async (db: Db, claim: ClaimedJob): Promise<void> => {
     await lockPipeline(trx, pipelineId)
     // A process that settles the job meanwhile would not see the runs that wait for it now.
     await lockJobs(trx, [String(jobId)])
-    await awaitJob(trx, { pipelineId, windowEvery }, String(jobId), { askNumber, isBilled: false })
+    await attachUnits(trx, { pipelineId, windowEvery }, String(jobId), { askNumber, isBilled: false })
   })
 }
 

@@ -4,9 +4,9 @@ import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { countRows, type Counts, type Lists, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
-import { type CellScope, cellsToAsk, type NeededCells, type WindowAsk } from './candidates.ts'
+import { type CellScope, cellsToAsk, type NeededCells, type WindowQuery } from './candidates.ts'
 import type { WantedBy } from './guard-usual.ts'
-import { isLeftAlive, isWaitedFor } from './wait-list.ts'
+import { isDeferredByLiveRun, isWaitedFor } from './wait-list.ts'
 
 /** What every job of a plan has in common. */
 export interface JobFrame {
@@ -32,7 +32,7 @@ export const isOldestFirst = (entry: string): RawBuilder<boolean> => sql<boolean
  * Part of a statement over `gone`: units leave these jobs for the job that was asked for in their place before, where it is not over. Units that were only planned are
  * deleted. @param which of their units u
  */
-export const leavingUnits = (which: RawBuilder<unknown> = sql`true`): RawBuilder<unknown> => sql`left_units as (
+export const detachingUnits = (which: RawBuilder<unknown> = sql`true`): RawBuilder<unknown> => sql`left_units as (
       select u.pipeline_id, u.window_from, u.slice_id, b.job_id as back_to,
         u.answer_id is null and u.ask_number is null and u.held_answer_id is null and b.job_id is null as is_new
       from etl.units u join gone on gone.job_id = u.job_id join etl.jobs g on g.job_id = gone.job_id left join lateral (
@@ -56,10 +56,10 @@ const lettingGo = (from: RawBuilder<unknown>): RawBuilder<unknown> => sql`
 export const isUnbought = sql<boolean>`(j.ask_number is null or j.kind = ${sql.lit('walk')})`
 
 /** A person ordered job `j`: a night would retry it in that person's name. */
-export const isPersons: RawBuilder<boolean> = sql<boolean>`j.wanted_by in ('range', 'force', 'approval')`
+export const isOrderedByPerson: RawBuilder<boolean> = sql<boolean>`j.wanted_by in ('range', 'force', 'approval')`
 
 /** No process has job `j`, or only a dead one. */
-export const isNobodys = sql<boolean>`(j.holder is null or exists (select from etl.processes h
+export const isUnclaimed = sql<boolean>`(j.holder is null or exists (select from etl.processes h
   where h.process_id = j.holder and (h.ended_at is not null or ${isLeaseOver})))`
 
 /**
@@ -72,7 +72,7 @@ export const dissolve =
     countRows(trx)`
     with picked as materialized (${sql(...picked)}),
     gone as materialized (select p.job_id from picked p join etl.jobs b using (job_id) where b.begun_landing is null),
-    let_go as (${lettingGo(sql`picked`)}), ${leavingUnits()}, kept as (
+    let_go as (${lettingGo(sql`picked`)}), ${detachingUnits()}, kept as (
       update etl.jobs set state = 'failed', error_code = 'CANCELLED', error_message = ${takenBack}, not_before = null, holder = null, ask_number = null, asked_at = null, approval_id = null, updated_at = clock_timestamp(),
         wanted_by = case when wanted_by in ('range', 'force', 'approval') then 'beyond' else wanted_by end
       where job_id in (select job_id from picked) and begun_landing is not null returning job_id
@@ -103,7 +103,7 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
           union all ${unsent(sql`j.state = 'open' and j.holder is null and j.not_before is not null`)} union all ${unsent(tooDear)})
         and j.state in ('open', 'held') and j.holder is null and ${isUnbought} and j.answer_id is null
         and j.approval_id is null
-        and not ${isWaitedFor(sql`j.job_id`)} and not (${isPersons} and ${isLeftAlive(sql`j.job_id`)})`
+        and not ${isWaitedFor(sql`j.job_id`)} and not (${isOrderedByPerson} and ${isDeferredByLiveRun(sql`j.job_id`)})`
   const locked = sql`order by j.job_id limit ${most} for update skip locked`
   const failed = kind === 'report' ? await failForced(trx, sql`${picked} and ${isOwedByForce} ${locked}`) : 0
   const kept = kind === 'report' ? sql`and not ${isOwedByForce}` : sql``
@@ -208,7 +208,7 @@ export const insertWalks = async (
   trx: Db,
   frame: JobFrame,
   scope: CellScope,
-  window: WindowAsk & { readonly to: IsoDate },
+  window: WindowQuery & { readonly to: IsoDate },
   how: { readonly after: number; readonly most: number; readonly leaves: boolean; readonly ruling: Ruling },
 ): Promise<number | null> => {
   const { after, most, leaves, ruling } = how

@@ -7,11 +7,11 @@ import type { ReportState } from '../core/types.ts'
 import { unstopped } from '../db/stoppable.ts'
 import type { Db, Tables } from '../db/tables.ts'
 import { numberOf } from '../db/typed-row.ts'
-import { affordable, keepPrice, type Payer, reserveReport } from './budget.ts'
+import { affordable, recordRefusedPrice, type Payer, reserveReport } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
 import { fenced, isClaimedBy, jobRow, lockJob, setClaimed } from './claim-fence.ts'
-import { creditsOfUnit, timesItsWord } from './prices.ts'
+import { creditsOfUnit, billFactor } from './prices.ts'
 import { unknownReports } from './purchases.ts'
 import { recordId } from './record-id.ts'
 import { isSameApi } from './spent.ts'
@@ -41,11 +41,11 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
     affordable: () => affordable(db, claim, options),
     intend: async (intent) => {
       const said = intent.estimatedQuota
-      const price = said === 0 ? await priceByBills(db, claim, options) : said && exact(said * (await timesItsWord(db, options)))
+      const price = said === 0 ? await priceByBills(db, claim, options) : said && exact(said * (await billFactor(db, options)))
       await db
         .transaction()
         .execute((trx) => intend(trx, claim, options, { ...intent, price }))
-        .catch((error: unknown) => keepPrice(db, claim, price, error))
+        .catch((error: unknown) => recordRefusedPrice(db, claim, price, error))
     },
     submitted: (reportId, statusWord, letGo = async () => undefined) =>
       unstopped(() => recordId(db, claim, { reportId, statusWord, letGo })),

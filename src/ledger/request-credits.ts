@@ -35,7 +35,7 @@ type FoundPages = Texts<'askedAt' | 'account' | 'askNumber'> & Numbers<'pipeline
  * Books pages that the ledger had paid for before it was restored, except those that its backup has booked: it may have been made while they were asked for.
  * @param askedAt when, as ISO text
  */
-export const bookFound = async (db: Db, { askedAt, account, pipelineId, askNumber, paid }: FoundPages): Promise<void> => {
+export const countRestored = async (db: Db, { askedAt, account, pipelineId, askNumber, paid }: FoundPages): Promise<void> => {
   const others = paid.map((one) => one.askNumber).filter((one) => one !== askNumber)
   const known = await onRecordAmid(db, pipelineId, askNumber, others)
   const pages = Math.max(0, sum(paid, 'pages') - known.pages)
@@ -66,10 +66,10 @@ const onRecordAmid = (
 }
 
 /** Credits that a walk had reserved. `reserved` 0: for a page of unknown price; null: none. */
-export type SetAside = Numbers<'jobId' | 'pipelineId'> & Maybe<Texts<'account'> & Numbers<'reserved'>>
+export type LostReservation = Numbers<'jobId' | 'pipelineId'> & Maybe<Texts<'account'> & Numbers<'reserved'>>
 
 /** Books pages that were in flight when their process was killed as paid: their responses were not seen. */
-export const countLost = async (db: Db, walks: readonly SetAside[]): Promise<void> => {
+export const countLost = async (db: Db, walks: readonly LostReservation[]): Promise<void> => {
   const lost = walks.filter(({ account, reserved }) => account !== null && reserved !== null)
   if (lost.length === 0) return
   const about = { startedAt: await databaseNowText(db), runId: null, isUncertain: true, isLost: true }
@@ -78,7 +78,7 @@ export const countLost = async (db: Db, walks: readonly SetAside[]): Promise<voi
 }
 
 /** Reserves credits for requests of a run's planning, booked as spent: they stay so where the process is killed. 0: they are given back. */
-export const setAside = async (
+export const setPlanningReserve = async (
   db: Db,
   { runId, pipelineId, account }: { readonly runId: number; readonly pipelineId: number; readonly account: string },
   credits: number,
@@ -95,10 +95,10 @@ export const setAside = async (
 }
 
 /** Row `c` is reserved by a run at work, whose requests may be sent on a later day. What a killed process leaves counts for the day of its reservation. */
-export const isSetAside = sql<boolean>`(c.slot < -1 and exists (select from etl.runs r where r.run_id = -1 - c.slot::bigint and r.state = 'running'))`
+export const isPlanningReserve = sql<boolean>`(c.slot < -1 and exists (select from etl.runs r where r.run_id = -1 - c.slot::bigint and r.state = 'running'))`
 
 /** Merges the rows of each past day into one. Two processes may do so at once. */
-export const addUpCredits = async (db: Db): Promise<void> => {
+export const mergePastDays = async (db: Db): Promise<void> => {
   await query(db)`
     with gone as (
       delete from etl.request_credits where slot >= 0 and day < (clock_timestamp() at time zone 'UTC')::date - 1 returning *

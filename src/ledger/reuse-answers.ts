@@ -73,7 +73,7 @@ const isAtIt = ({ runId, accounts }: ReuseScope): RawBuilder<boolean> =>
  * The oldest job of a sister that asks for the cell of slice `s` in the window and may serve it, as a subquery of one row: job_id, forced, asked_at and ask_number.
  * @param mayBuyAgain whether lost purchases are bought again, with a person's consent: then they serve no other unit
  */
-export const onItsWay = (scope: ReuseScope, windowFrom: unknown, mayBuyAgain: boolean): RawBuilder<unknown> => {
+export const inFlightSisterJob = (scope: ReuseScope, windowFrom: unknown, mayBuyAgain: boolean): RawBuilder<unknown> => {
   const each = scope.sisters
     .filter(({ asksTheSame }) => asksTheSame)
     .map(

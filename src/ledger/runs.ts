@@ -146,7 +146,7 @@ export const rowsByPipeline = async (db: Db, runId: number): Promise<Readonly<Re
 }
 
 /** Requests saved because one free check showed that the loaded answer is unchanged: the requests that the answer once took, less the check. */
-export const requestsSpared = (db: Db, runId: number): Promise<number> =>
+export const requestsSaved = (db: Db, runId: number): Promise<number> =>
   queryValue<Numbers<'spared'>>(db)`
     select coalesce(sum(greatest(0, once.n - now.n)), 0)::int as spared
     from etl.loads l join etl.answers a on a.answer_id = l.answer_id
@@ -156,7 +156,7 @@ export const requestsSpared = (db: Db, runId: number): Promise<number> =>
     where l.run_id = ${runId}::bigint and l.outcome = 'unchanged'`
 
 /** Units that were skipped: they had a newer answer than the one that came for them. */
-export const unitsPassed = (db: Db, runId: number): Promise<number> =>
+export const unitsSkipped = (db: Db, runId: number): Promise<number> =>
   queryValue<Numbers<'units'>>(db)`
     select coalesce(sum(passed_units), 0)::float8 as units from etl.run_jobs where run_id = ${runId}::bigint and outcome = 'loaded'`
 

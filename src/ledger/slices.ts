@@ -52,7 +52,7 @@ export const syncSlices = async (db: Db, pipelineId: number, lists: readonly Val
     where x.pipeline_id = ${pipelineId} and x.wanted_until is not null and s.slice_id = x.slice_id`
   await query(db)`
     insert into etl.slices (pipeline_id, "values", wanted_since)
-    select ${pipelineId}, w."values", ${generation} from (${productOf(lists)}) w
+    select ${pipelineId}, w."values", ${generation} from (${combinationsOf(lists)}) w
     where not exists (select from etl.slices s where s.pipeline_id = ${pipelineId} and s."values" = w."values")
     order by w."values" collate "C"`
 }
@@ -75,7 +75,7 @@ const anyMissing = (lists: readonly ValueList[]): RawBuilder<unknown> =>
       )
 
 /** Every combination of their values, as a query of one column. */
-export const productOf = (lists: readonly ValueList[]): RawBuilder<unknown> => {
+export const combinationsOf = (lists: readonly ValueList[]): RawBuilder<unknown> => {
   if (lists.length === 0) return sql`select '{}'::text[] as "values"`
   const columns = lists.map((_, place) => sql.ref(`d${place}.v`))
   const sources = lists.map(({ values }, place) => sql`unnest(${[...values]}::text[]) as ${sql.ref(`d${place}`)} (v)`)

@@ -5,11 +5,11 @@ import { exact } from '../core/learned-price.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import { type Flags, type Maybe, type Numbers, query, queryOne, queryValue, type Texts } from '../db/typed-row.ts'
-import { isSetAside } from './request-credits.ts'
+import { isPlanningReserve } from './request-credits.ts'
 import { isWaitedFor, maybePaid } from './wait-list.ts'
 
 /** Whose budget is meant: a pipeline's; with `pipeline` null the account's; with `tag` that of all pipelines that have it. */
-export interface PurseOf {
+export interface BudgetScope {
   readonly account: string
   readonly pipeline: string | null
   readonly tag?: { readonly name: string; readonly value: string }
@@ -24,7 +24,7 @@ export interface Spent {
   /** The part of it that the asking pipeline bought beyond the usual. */
   readonly extraMonth: number
   readonly extraDay: number
-  /** Purchases in progress of unknown price, or of a price that the service named and no earlier report of the pipeline confirms: `isBorneOut`. */
+  /** Purchases in progress of unknown price, or of a price that the service named and no earlier report of the pipeline confirms: `isPriceConfirmed`. */
   readonly unpriced: number
   /** Today's purchases of unknown price whose bill was lost: pages whose process was killed, reports whose submission got no response or that expired. */
   readonly lost: number
@@ -42,19 +42,19 @@ export interface SpentNow extends Spent {
 }
 
 /** Report `j` of pipeline `p`: an earlier report confirms the prices that the service names for the pipeline. Reports that failed, were rejected or expired confirm nothing. */
-const isBorneOut = sql<boolean>`(j.said_quota is null or exists (select from etl.jobs b join etl.pipelines o on o.pipeline_id = b.pipeline_id
+const isPriceConfirmed = sql<boolean>`(j.said_quota is null or exists (select from etl.jobs b join etl.pipelines o on o.pipeline_id = b.pipeline_id
   where b.account = j.account and o.pipeline = p.pipeline and b.said_quota is not null
     and b.report_state not in ('intent', 'submitted', 'uncertain', 'failed', 'rejected', 'expired')))`
 
 /** Report `j` is in progress at an unknown price. A job that is only recorded, since another clone bought it, does not count: this warehouse would never see its bill. */
-const isUnpriced = sql<boolean>`(j.used_quota is null and j.state <> 'replaced' and j.report_state in ('intent', 'submitted') and (j.estimated_quota is null or not ${isBorneOut}))`
+const isUnpriced = sql<boolean>`(j.used_quota is null and j.state <> 'replaced' and j.report_state in ('intent', 'submitted') and (j.estimated_quota is null or not ${isPriceConfirmed}))`
 
 /** No run waits for report `j`, and no process is about to poll it: its job is not open, its deadline has passed, or its poll is overdue. */
 const isLeft = sql<boolean>`(j.holder is null and not ${isWaitedFor(sql`j.job_id`)}
   and (j.state <> 'open' or coalesce(j.deadline_at <= t.now, false) or coalesce(j.next_poll_at, j.updated_at) < t.now - interval '15 seconds'))`
 
 /** @param ours the asking pipeline: its purchases beyond the usual are counted apart, and only its API is meant */
-export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: string): Promise<SpentNow> => {
+export const spentOf = (db: Db, { account, pipeline, tag }: BudgetScope, ours: string): Promise<SpentNow> => {
   const tags = tag === undefined ? null : JSON.stringify({ [tag.name]: tag.value })
   // A tag's budget spans all accounts.
   const accounts = tag === undefined ? sql`array[${account}]` : sql`array(select distinct a.account from etl.pipelines a)`
@@ -77,7 +77,7 @@ export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: strin
       from turn t join etl.jobs j on j.asked_at >= t.last_month join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where ${isOfPurse('j', sql`coalesce(j.tag_set_id, p.tag_set_id)`)} and j.report_state is not null
       union all
-      select c.day >= (t.month at time zone 'UTC')::date or ${isSetAside}, c.day >= (t.day at time zone 'UTC')::date or ${isSetAside}, p.pipeline, not c.is_night, c.is_night,
+      select c.day >= (t.month at time zone 'UTC')::date or ${isPlanningReserve}, c.day >= (t.day at time zone 'UTC')::date or ${isPlanningReserve}, p.pipeline, not c.is_night, c.is_night,
         c.credits + c.unpriced * coalesce(sum(c.credits) over same / nullif(sum(c.requests - c.unpriced) over same, 0), 0), false, false, c.lost
       from turn t join etl.request_credits c on c.day >= (t.last_month at time zone 'UTC')::date join etl.pipelines p on p.pipeline_id = c.pipeline_id
       where ${isOfPurse('c', sql`c.tag_set_id`)}
@@ -134,22 +134,22 @@ export const tagThisMonth = (db: Db, name: string, value: string): Promise<reado
 type MeterOf = Texts<'api' | 'account' | 'pipeline'>
 
 /** What is recorded of the account over all time. `isQuiet`: nothing is in progress that is not recorded yet. */
-export type Counted = Numbers<'requests' | 'reports'> & Flags<'isQuiet'>
+type Charges = Numbers<'requests' | 'reports'> & Flags<'isQuiet'>
 
 /** Whether this process only reads pages of one source for the account, one by one over all its pipelines, and no other process does anything: then the balance shows what a page cost. */
-export const isAlone = (
+export const isOnlySpender = (
   db: Db,
   { account, pipeline }: Pick<MeterOf, 'account' | 'pipeline'>,
-  own: { readonly processId: number; readonly source: string; readonly hasOwnPurse: boolean },
+  own: { readonly processId: number; readonly source: string; readonly hasOwnBalance: boolean },
 ): Promise<boolean> =>
   queryValue<Flags<'alone'>>(db)`
     select not exists (select from etl.jobs j join etl.pipelines o on o.pipeline_id = j.pipeline_id
-      where j.state = 'open' and j.account = ${account} and ${isSameApi('o', pipeline)} and (not ${own.hasOwnPurse} or j.kind = 'walk') and (j.report_state in ('intent', 'submitted')
+      where j.state = 'open' and j.account = ${account} and ${isSameApi('o', pipeline)} and (not ${own.hasOwnBalance} or j.kind = 'walk') and (j.report_state in ('intent', 'submitted')
         or j.holder is not null and (j.holder <> ${own.processId} or o.source <> ${own.source}))) as alone`
 
 /** What the ledger says was charged. */
-export const countedOf = (db: Db, { account, pipeline }: MeterOf): Promise<Counted> =>
-  queryOne<Counted>(db)`
+export const chargesOf = (db: Db, { account, pipeline }: MeterOf): Promise<Charges> =>
+  queryOne<Charges>(db)`
     select coalesce(sum(s.used_quota) filter (where s.requests > 0), 0)::float8 as requests,
       coalesce(sum(s.used_quota) filter (where s.requests = 0), 0)::float8 as reports,
       not exists (select from etl.jobs j join etl.pipelines o on o.pipeline_id = j.pipeline_id
@@ -164,7 +164,7 @@ export const hasReading = async (db: Db, { api, account }: MeterOf): Promise<boo
 const newestReading = (db: Db, api: string, account: string) =>
   db
     .selectFrom('etl.meter_readings')
-    .select(sql<Left>`json_build_object('requests', remaining_requests, 'credits', remaining_credits)`.as('left'))
+    .select(sql<Remaining>`json_build_object('requests', remaining_requests, 'credits', remaining_credits)`.as('left'))
     .select(
       sql<Numbers<'requests' | 'reports'>>`json_build_object('requests', counted_requests, 'reports', counted_reports)`.as(
         'counted',
@@ -177,10 +177,10 @@ const newestReading = (db: Db, api: string, account: string) =>
     .executeTakeFirst()
 
 /** What the service says is left; null: it does not say. */
-export type Left = Maybe<Numbers<'requests' | 'credits'>>
+type Remaining = Maybe<Numbers<'requests' | 'credits'>>
 
 /** Keeps the reading. Returns what the service charged since the reading before, beyond what is recorded; null: there is none to compare with. */
-export const keepReading = (db: Db, { api, account }: MeterOf, left: Left, counted: Counted): Promise<number | null> =>
+export const keepReading = (db: Db, { api, account }: MeterOf, left: Remaining, counted: Charges): Promise<number | null> =>
   db.transaction().execute(async (trx) => {
     // Of two at once the second compares with the first: what was charged is counted once.
     await lockByName(trx, `readings of ${api}/${account}`)
@@ -203,21 +203,21 @@ type Reading = NonNullable<Awaited<ReturnType<typeof newestReading>>>
  * requests cost, too. null: it was refilled, or the service named none.
  */
 const differenceOf = (before: Reading, now: Reading): number | null => {
-  const charged = (purse: keyof Left): number | null => {
-    const [was, is] = [before.left[purse], now.left[purse]]
+  const charged = (balance: keyof Remaining): number | null => {
+    const [was, is] = [before.left[balance], now.left[balance]]
     return was === null || is === null || is > was ? null : was - is
   }
   const requests = now.counted.requests - before.counted.requests
   const reports = now.counted.reports - before.counted.reports
   const isSaidTwice = before.left.requests === before.left.credits && now.left.requests === now.left.credits
   const isSaidOnce = before.left.requests === null && now.left.requests === null
-  const isOnePurse = isSaidTwice || (isSaidOnce && (charged('credits') ?? 0) - reports > requests / 2)
-  const purses = isOnePurse
+  const isOneBalance = isSaidTwice || (isSaidOnce && (charged('credits') ?? 0) - reports > requests / 2)
+  const balances = isOneBalance
     ? [{ said: charged('credits'), counted: requests + reports }]
     : [
         { said: charged('requests'), counted: requests },
         { said: charged('credits'), counted: reports },
       ]
-  const differences = purses.flatMap(({ said, counted }) => (said === null ? [] : said - counted))
+  const differences = balances.flatMap(({ said, counted }) => (said === null ? [] : said - counted))
   return differences.length === 0 ? null : exact(differences.reduce((sum, one) => sum + one, 0))
 }

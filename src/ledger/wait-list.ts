@@ -17,7 +17,7 @@ export const isWaitedFor = (jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
     where w.job_id = ${jobId} and w.outcome is null and r.state = 'running' and r.cancel_requested_at is null)`
 
 /** A live run has left the job to a later run. When it ends, what it could not buy of a range counts as approved by the person who named it. @param jobId column of the outer row, qualified */
-export const isLeftAlive = (jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
+export const isDeferredByLiveRun = (jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`exists (select from etl.run_jobs w join etl.runs r on r.run_id = w.run_id
     where w.job_id = ${jobId} and w.outcome in ('waiting', 'held') and r.state = 'running' and r.cancel_requested_at is null)`
 
@@ -141,7 +141,7 @@ export const mayTake = ({ load, fetch, same }: Claimable, isOwn: RawBuilder<unkn
  * again. A job keeps its time where another live run waits for it and may have put it off: that run had begun by then, and before this one. Returns
  * how many.
  */
-export const bringForward = (db: Db, runId: number): Promise<number> =>
+export const makeJobsDue = (db: Db, runId: number): Promise<number> =>
   countRows(db)`
     with late as (
       select j.job_id from etl.jobs j
@@ -208,7 +208,7 @@ export const leaveJobs = (db: Db, runId: number, reason: RawBuilder<unknown>, be
  * Leaves jobs outside the run's own (`listJobs`) that are not finished yet to the next run, once its own are settled: a small range must not wait for hours for a
  * report of other months. Returns how many.
  */
-export const leaveBeside = (db: Db, runId: number): Promise<number> =>
+export const deferOutsideJobs = (db: Db, runId: number): Promise<number> =>
   countRows(db)`
     update etl.run_jobs w set outcome = 'let go', finished_at = clock_timestamp() from etl.jobs j
     where w.run_id = ${runId}::bigint and w.outcome is null and w.slice_ids = '{}' and j.job_id = w.job_id and j.state = 'open' and j.holder is null
@@ -220,7 +220,7 @@ export const leaveBeside = (db: Db, runId: number): Promise<number> =>
  * Ends the run's waiting for jobs that are settled or deleted. A process that settles a job sees only the waiting that is there when its statement begins; a run that
  * joins at that moment finds out here. `held_units`: its units that the job left held. Returns how many.
  */
-export const endForgotten = (db: Db, runId: number): Promise<number> =>
+export const endMissedWaits = (db: Db, runId: number): Promise<number> =>
   countRows(db)`
     with forgotten as (
       select w.job_id, j.state, j.pipeline_id, j.answer_id, j.slice_ids, j.window_from, j.window_to from etl.run_jobs w left join etl.jobs j on j.job_id = w.job_id

@@ -8,7 +8,7 @@ import { type Flags, type Numbers, query, type Row, type Texts } from '../db/typ
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
-import { isKnown, noRow, type OwnProcess } from './processes.ts'
+import { isRegistered, databaseReplaced, type OwnProcess } from './processes.ts'
 
 /** A name that landings bear: identity and epoch. */
 export interface Warehouse {
@@ -166,7 +166,7 @@ export const assertMayBuy = async (trx: Db, own: OwnProcess, unitKey: string): P
     .forShare()
     .executeTakeFirstOrThrow()
   if (standing !== 'own') throw buysNothing(unitKey, standing_reason ?? '')
-  if (!(await isKnown(trx, own))) throw buysNothing(unitKey, noRow)
+  if (!(await isRegistered(trx, own))) throw buysNothing(unitKey, databaseReplaced)
 }
 
 /** WAREHOUSE_COPY. @param reason why this database may be a copy of one in use */

@@ -5,7 +5,7 @@ import { databaseNow } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
 import { countRows, type Flags, type Numbers, query, queryColumn, queryOne, queryValue, type Row } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
-import { type FullCheck, hasTurn } from './candidates.ts'
+import { type FullCheck, isOfTonight } from './candidates.ts'
 
 /** What is stored of a window; `closedUnits`: loaded units, as counted when it was closed. */
 export type WindowState = Numbers<'closedUnits'> & Record<'closedGeneration' | 'lookedAtMs', number | null>
@@ -118,7 +118,7 @@ export const wholeWindow = async (
 }
 
 /** Records that, as far as a sample tells, the service has released nothing new for the window. */
-export const noteLookedAt = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<void> => {
+export const noteUnchangedWindow = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<void> => {
   await db
     .insertInto('etl.windows')
     .values({ pipeline_id: pipelineId, window_from: windowFrom, looked_at: databaseNow })
@@ -127,7 +127,12 @@ export const noteLookedAt = async (db: Db, pipelineId: number, windowFrom: IsoDa
 }
 
 /** Records that, by the service, nothing of these loaded units has changed. */
-export const noteStood = async (db: Db, pipelineId: number, windowFrom: IsoDate, sliceIds: readonly number[]): Promise<void> => {
+export const noteUnchangedUnits = async (
+  db: Db,
+  pipelineId: number,
+  windowFrom: IsoDate,
+  sliceIds: readonly number[],
+): Promise<void> => {
   await query(db)`
     with locked as (select answer_id from etl.answer_rows where answer_id in (select u.answer_id from etl.units u
       where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = any(${[...sliceIds]}::integer[])) order by 1 for update)
@@ -147,7 +152,7 @@ export const windowsOverdue = async (
   const { before } = check
   const overdue = await queryColumn<Row<'etl.windows', 'window_from'>>(db)`
     with turn as materialized (
-      select slice_id from etl.slices s where pipeline_id = ${pipelineId} and wanted_until is null and ${hasTurn(check)}
+      select slice_id from etl.slices s where pipeline_id = ${pipelineId} and wanted_until is null and ${isOfTonight(check)}
       order by slice_id
     )
     select w.window_from from unnest(${[...windows]}::date[]) as w (window_from)
@@ -167,7 +172,7 @@ const isFree = sql<boolean>`(u.held_answer_id is null and (u.job_id is null or (
  * Loaded units that an interrupted or partial refresh left behind: no job asks for them, and since they were last found unchanged another unit of the window was
  * seen to have a newer release.
  */
-export const unitsLeftBehind = (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number[]> =>
+export const unrefreshedUnits = (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number[]> =>
   queryValue<Row<'etl.jobs', 'slice_ids'>>(db)`
     with loaded as materialized (
       select u.slice_id, ${isFree} as is_free, a.source_last_updated as release, a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
@@ -203,7 +208,7 @@ export const sampleUnits = async (
         floor(extract(epoch from greatest(a.asked_at, a.stood_at)) * 1000)::float8 as "stoodAtMs"
       from etl.units u join etl.slices s on s.slice_id = u.slice_id join etl.answers a on a.answer_id = u.answer_id
       where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id >= p.place and ${isFree} and s.wanted_until is null
-        ${check === null ? sql`` : sql`and ${hasTurn(check)} and greatest(a.asked_at, a.stood_at) < ${check.before}::timestamptz`}
+        ${check === null ? sql`` : sql`and ${isOfTonight(check)} and greatest(a.asked_at, a.stood_at) < ${check.before}::timestamptz`}
       order by u.slice_id limit ${atEach}) x order by x."sliceId"`
   const first = await loadedFrom([0], most + 1)
   if (first.length <= most) return { units: first, isWhole: true }

@@ -16,7 +16,7 @@ import {
 } from '../db/typed-row.ts'
 import { type ChangesByUnit, changesBetween, readChanges, sumOfChanges } from './figure-changes.ts'
 import {
-  amongValues,
+  isOfValues,
   copiedColumns,
   dataTable,
   historyTable,
@@ -30,7 +30,7 @@ import {
 } from './table-columns.ts'
 
 /** Rows of an answer, or of a part of it, with `_unit_id`. */
-export type Beside = Awaited<ReturnType<typeof openBeside>>
+export type StagingTable = Awaited<ReturnType<typeof openStaging>>
 
 /** Up to so many rows the comparison takes less time than an `analyze`. */
 const largeRows = 5_000
@@ -43,7 +43,7 @@ const columnsOf = (definition: Definition): string =>
  * A tiny answer uses the session's own temporary table, which is there already, empty. `name`: quoted, with its schema. @param isNumbered rows have their place
  * in the answer as `_n`, from 1
  */
-export const openBeside = async (
+export const openStaging = async (
   session: Session,
   definition: Definition,
   { isTiny, isNumbered }: { readonly isTiny: boolean; readonly isNumbered: boolean },
@@ -63,7 +63,7 @@ export const openBeside = async (
 }
 
 /** Call before the commit. */
-export const closeBeside = async ({ kysely }: Session, { name }: Beside): Promise<void> => {
+export const closeStaging = async ({ kysely }: Session, { name }: StagingTable): Promise<void> => {
   if (!name.startsWith('pg_temp.')) await sql`drop table ${sql.raw(name)}`.execute(kysely)
 }
 
@@ -81,7 +81,7 @@ const joinSettings = {
 } as const
 
 /** Call once the rows are in, before they are read. */
-export const prepareBeside = async ({ kysely }: Session, { table }: Beside, rows: number): Promise<void> => {
+export const prepareStaging = async ({ kysely }: Session, { table }: StagingTable, rows: number): Promise<void> => {
   if (rows <= largeRows) return
   await sql`select ${sql.join(Object.entries(joinSettings).map(([name, value]) => sql`set_config(${name}, ${value}, true)`))}`.execute(
     kysely,
@@ -100,7 +100,7 @@ export const beginLoad = async (
   { runId, looks }: { readonly runId: number; readonly looks: boolean },
 ): Promise<boolean> => {
   // Citus cannot read an empty list of columns from its nodes.
-  const isIn = (table: RawBuilder<unknown>) => sql`exists (select 1 from ${table} t where ${amongValues(definition, scope, 't')})`
+  const isIn = (table: RawBuilder<unknown>) => sql`exists (select 1 from ${table} t where ${isOfValues(definition, scope, 't')})`
   const rows = await executePrepared(
     kysely,
     sql<Flags<'found'>>`select set_config('millrace.run_id', ${String(runId)}, true),
@@ -142,7 +142,7 @@ export const momentOf = async (
   const [row] = await query<Texts<'at'> & Flags<'has_history'>>(kysely)`
     select ended is not null as has_history, to_char(greatest(${sql.join([sql`transaction_timestamp()`, sql`ended + interval '1 microsecond'`, ...follows])}) at time zone 'UTC',
       'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
-    from (select max(h._valid_to) as ended from ${historyTable(definition)} h where ${amongValues(definition, scope, 'h')}) past`
+    from (select max(h._valid_to) as ended from ${historyTable(definition)} h where ${isOfValues(definition, scope, 'h')}) past`
   if (row === undefined) throw new EtlError('INTERNAL', `${definition.pipeline}: the time of the load could not be read.`)
   return { loadedAt: row.at, hasHistory: row.has_history }
 }
@@ -172,10 +172,10 @@ interface Comparison {
   readonly definition: Definition
   /** Units that keep what they have are left out of it. */
   readonly scope: UnitScope
-  readonly beside: Beside
+  readonly staging: StagingTable
   readonly runId: number
   readonly moment: Awaited<ReturnType<typeof momentOf>>
-  /** Rows of the scope in `beside`, and loaded. */
+  /** Rows of the scope in `staging`, and loaded. */
   readonly came: number
   readonly loaded: number
   /** See `protectKeys`. */
@@ -204,7 +204,7 @@ type Kind = 'added' | 'changed' | 'missing' | 'kept'
 export const writeDifference = async (comparison: Comparison): Promise<Written | null> => {
   const nothing: RowsByUnit = new Map()
   if (comparison.loaded === 0 && comparison.scope.leftOut.length === 0)
-    return { inserted: await insertFrom(comparison, cameOf(comparison)), updated: nothing, ended: nothing, changes: new Map() }
+    return { inserted: await insertFrom(comparison, staged(comparison)), updated: nothing, ended: nothing, changes: new Map() }
   if (comparison.moment.hasHistory) await continueRevisions(comparison)
   const kinds = await findDifference(comparison)
   // Keys of loaded rows are unique, so each of them is matched once or missing, unless a key of the answer comes twice.
@@ -222,10 +222,10 @@ export const writeDifference = async (comparison: Comparison): Promise<Written |
 export const sumOf = (rows: RowsByUnit): number => [...rows.values()].reduce((sum, one) => sum + one, 0)
 
 /** Rows of the answer for units that take it, as a table. */
-export const cameOf = ({ beside, scope: { leftOut } }: Pick<Comparison, 'beside' | 'scope'>): RawBuilder<unknown> =>
+export const staged = ({ staging, scope: { leftOut } }: Pick<Comparison, 'staging' | 'scope'>): RawBuilder<unknown> =>
   leftOut.length === 0
-    ? beside.table
-    : sql`(select * from ${beside.table} b where b._unit_id <> all(${leftOut.map(String)}::bigint[]))`
+    ? staging.table
+    : sql`(select * from ${staging.table} b where b._unit_id <> all(${leftOut.map(String)}::bigint[]))`
 
 /** One hash join of the answer with the loaded rows keeps only what differs, in a table of the transaction. */
 const findDifference = async (comparison: Comparison) => {
@@ -240,7 +240,7 @@ const findDifference = async (comparison: Comparison) => {
   const isKept = comparison.hasProtected
     ? sql`exists (select 1 from ${protectedTable} p where ${sameKey(definition, 'p', 't')})`
     : sql`false`
-  const came = sql`(select true as _came, b.* from ${cameOf(comparison)} b)`
+  const came = sql`(select true as _came, b.* from ${staged(comparison)} b)`
   // A row whose number somebody changed to another unit's still belongs to the answer by its key.
   const isLeftOut = sql`t._unit_id = any(${scope.leftOut.map(String)}::bigint[])`
   await sql`
@@ -248,7 +248,7 @@ const findDifference = async (comparison: Comparison) => {
     select case when t._revision is null then 'added' when s._came is not null then 'changed' when ${isKept} then 'kept' else 'missing' end as _kind,
       ${isLeftOut} as _is_foreign, ${changesBetween(definition, comparison.came)} as _changes, ${sql.join([...either, ...others.map(({ name }) => sql.ref(`s.${name}`))])}
     from ${came} s
-    full join (select * from ${dataTable(definition)} t where ${amongValues(definition, scope, 't')}) t on ${sameKey(definition, 's', 't')}
+    full join (select * from ${dataTable(definition)} t where ${isOfValues(definition, scope, 't')}) t on ${sameKey(definition, 's', 't')}
     where t._revision is null or case when s._came is null then not ${isLeftOut} else ${sql.join(differs, sql` or `)} end`.execute(
     session.kysely,
   )
@@ -300,7 +300,7 @@ const stamp = ({ moment }: Comparison): RawBuilder<unknown> => sql`${moment.load
 const pastOf = ({ definition, scope }: Comparison): RawBuilder<unknown> => {
   const inAnswer = parsedKey(definition)
   return sql`(select ${inAnswer.length === 0 ? sql`true as whole` : names(inAnswer)}, max(h._revision) as revision, max(h._valid_to) as ended
-    from ${historyTable(definition)} h where ${amongValues(definition, scope, 'h')} ${inAnswer.length === 0 ? sql`` : sql`group by ${names(inAnswer)}`})`
+    from ${historyTable(definition)} h where ${isOfValues(definition, scope, 'h')} ${inAnswer.length === 0 ? sql`` : sql`group by ${names(inAnswer)}`})`
 }
 
 /** A row that somebody put in by hand has revision 1: where its key has ended revisions, it gets the next number. */
@@ -308,7 +308,7 @@ const continueRevisions = async (comparison: Comparison): Promise<void> => {
   const { definition, scope, session } = comparison
   await sql`update ${dataTable(definition)} t set _revision = past.revision + 1, _loaded_at = greatest(t._loaded_at, past.ended)
     from ${pastOf(comparison)} past
-    where ${sameKey(definition, 'past', 't')} and ${amongValues(definition, scope, 't')} and t._revision <= past.revision`.execute(
+    where ${sameKey(definition, 'past', 't')} and ${isOfValues(definition, scope, 't')} and t._revision <= past.revision`.execute(
     session.kysely,
   )
 }
@@ -336,7 +336,7 @@ const historyValues = (comparison: Comparison): RawBuilder<unknown> =>
 /** Leaves out lists of values: they would be checked for each row that is looked up by its key, so the planner would rather read the whole month. */
 const isDifferent = ({ definition, scope: { window, slice } }: Comparison, kind: Kind): RawBuilder<unknown> => {
   const ones = Object.fromEntries(Object.entries(slice).filter(([, value]) => typeof value === 'string'))
-  return sql`d._kind = ${kind} and ${sameKey(definition, 'd', 't')} and ${amongValues(definition, { window, slice: ones }, 't')}`
+  return sql`d._kind = ${kind} and ${sameKey(definition, 'd', 't')} and ${isOfValues(definition, { window, slice: ones }, 't')}`
 }
 
 const endMissing = (comparison: Comparison, expected: RowsByUnit): Promise<RowsByUnit> => {

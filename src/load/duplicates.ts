@@ -1,10 +1,10 @@
-// Keys that come twice in one answer: of identical rows one stays, conflicting rows all leave the table beside. Only careful loads look for them.
+// Keys that come twice in one answer: of identical rows one stays, conflicting rows all leave the staging table. Only deduplicating loads look for them.
 import { columnTypes } from '../core/column-types.ts'
 import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import { type Counts, type Flags, type Lists, type Maybe, query, type Texts } from '../db/typed-row.ts'
-import type { Beside } from './difference.ts'
+import type { StagingTable } from './difference.ts'
 import { measureColumns, names, parsedKey } from './table-columns.ts'
 
 /** What was found of rows that share a key, and taken out. */
@@ -21,7 +21,7 @@ export const noneRepeated: Repeated = {
 type Found = Counts<'unit_id' | 'rows' | 'filled'> & Maybe<Counts<'n'>> & Flags<'conflicts' | 'first'> & Lists<Texts<'key'>>
 
 /** Finds and removes them, except the first of identical rows; then removes all rows of units that the job is not for. */
-export const removeRepeated = async ({ kysely }: Session, definition: Definition, { table }: Beside) => {
+export const removeRepeated = async ({ kysely }: Session, definition: Definition, { table }: StagingTable) => {
   const inAnswer = parsedKey(definition)
   const measures = measureColumns(definition).filter((column) => column.origin === 'response')
   const key = inAnswer.length === 0 ? sql`true` : names(inAnswer)

@@ -5,7 +5,7 @@ import { type Bounds, type DataTest, isTotalTest, type RowTest, type TotalTest }
 import type { Definition, Slice, Window, WindowSize } from '../core/types.ts'
 import { addWindows, windowAt } from '../core/window.ts'
 import type { Counts, Maybe, Numbers, Texts } from '../db/typed-row.ts'
-import { amongValues, dataTable } from './table-columns.ts'
+import { isOfValues, dataTable } from './table-columns.ts'
 
 /** What is tested. */
 interface TestedRows {
@@ -45,7 +45,7 @@ export const failedTests = (tested: TestedRows): RawBuilder<FailedRow> => {
   const kinds = tests.map(({ kind }) => kind)
   const verdicts = tests.map((test, place) => sql`(${sql.lit(place)}::integer, ${verdictOf(test, place)})`)
   return sql<FailedRow>`
-    with units as materialized (select unit_id from unnest(${tested.units.map(String)}::bigint[]) as u (unit_id)), came as materialized (${cameOf(tested)})
+    with units as materialized (select unit_id from unnest(${tested.units.map(String)}::bigint[]) as u (unit_id)), came as materialized (${sumsByUnit(tested)})
       ${kinds.includes('ratio') ? formerTotals(tested) : sql``}
       ${kinds.includes('restated') ? sql`, present as materialized (${presentTotals(tested)})` : sql``}
     select judged.place, units.unit_id::text as unit_id, judged.looked::text as looked, judged.failing::text as failing, judged.found,
@@ -63,7 +63,7 @@ type Sum = 'looked' | 'failing' | 'found'
 const nameOf = (what: Sum, place: number): string => `${what}_${place}`
 
 /** The answer's rows, summed up by unit for every test. */
-const cameOf = ({ definition, units, rows }: TestedRows): RawBuilder<unknown> => {
+const sumsByUnit = ({ definition, units, rows }: TestedRows): RawBuilder<unknown> => {
   const sums = definition.tests.flatMap((test, place) => {
     if (isTotalTest(test)) return [sql`${totalOf(test, 's')} as ${sql.ref(nameOf('found', place))}`]
     const wrong = isWrong(definition, test)
@@ -166,7 +166,7 @@ const totalsBefore = (
     select f.unit_id, ${sumsOf(tested, 'ratio', window)}
     from unnest(${some.map(({ former }) => String(former))}::bigint[], ${some.map((unit) => String(unit.tested))}::bigint[]) as f (former_id, unit_id)
       join ${table} t on t._unit_id = f.former_id
-    where ${amongValues(definition, { window, slice }, 't')} and ${isWanted} group by f.unit_id`
+    where ${isOfValues(definition, { window, slice }, 't')} and ${isWanted} group by f.unit_id`
   const coming = units.filter(({ comes }) => comes)
   const loaded = from(
     dataTable(definition),
@@ -178,7 +178,7 @@ const totalsBefore = (
 const presentTotals = (tested: TestedRows): RawBuilder<unknown> => {
   const { definition, slice, window, units, mayBeLoaded } = tested
   return sql`select t._unit_id as unit_id, ${sumsOf(tested, 'restated', window)} from ${dataTable(definition)} t
-    where ${mayBeLoaded ? amongValues(definition, { window, slice }, 't') : sql`false`} and t._unit_id = any(${units.map(String)}::bigint[]) group by 1`
+    where ${mayBeLoaded ? isOfValues(definition, { window, slice }, 't') : sql`false`} and t._unit_id = any(${units.map(String)}::bigint[]) group by 1`
 }
 
 /** looked, failing, found, expected, since, has_failed. */

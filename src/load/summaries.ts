@@ -6,7 +6,7 @@ import type { Definition } from '../core/types.ts'
 import { isWider, ownPart, type SummedUp, summaryQuery } from '../db/summary-query.ts'
 import { type Lists, prepared, queryColumn, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { amongValues, dataTable, inScope, inWindow, periodColumn, type UnitScope } from './table-columns.ts'
+import { isOfValues, dataTable, inScope, inWindow, periodColumn, type UnitScope } from './table-columns.ts'
 
 /** Summaries that are filled from the definition's rows. */
 const summariesOf = (definition: Definition, marts: readonly Mart[]): readonly Mart[] =>
@@ -98,14 +98,14 @@ export const refreshSummaries = async (
   const own = sql<boolean>`${sql.join(conditions, sql` and `)}`
   // The view has rows of a former version in the columns of the published one.
   const facts = isFormer
-    ? sql`(select * from ${sql.table(`bi.${definition.pipeline}`)} t where ${amongValues(definition, scope, 't')}
+    ? sql`(select * from ${sql.table(`bi.${definition.pipeline}`)} t where ${isOfValues(definition, scope, 't')}
         and t._unit_id in (select u.unit_id from etl.units u where ${own}))`
     : sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})`
   const only = conditions.length > 1 || hasGaps ? sql` and ${isOfUnits(definition, own, 't')}` : sql``
   const period = sql.ref(periodColumn(definition))
   for (const mart of await publishedSummaries(trx, { ...definition, version }, marts)) {
     const table = sql.table(`bi.${mart.name}`)
-    await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}${only}`.execute(trx)
+    await sql`delete from ${table} t where ${isOfValues(definition, scope, 't')}${only}`.execute(trx)
     const part = ownPart(definition, periodColumn(definition), { facts, units: own })
     const [stray] = await queryColumn<Texts<'day'>>(trx)`
       with part as materialized (${summaryQuery(mart, definition, part)}),

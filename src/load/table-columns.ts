@@ -102,11 +102,11 @@ export interface UnitScope {
 export const inScope = (definition: Definition, scope: UnitScope, alias: string): RawBuilder<unknown> => {
   const kept =
     scope.leftOut.length === 0 ? [] : [sql`${sql.ref(`${alias}._unit_id`)} <> all(${scope.leftOut.map(String)}::bigint[])`]
-  return sql.join([amongValues(definition, scope, alias), ...kept], sql` and `)
+  return sql.join([isOfValues(definition, scope, alias), ...kept], sql` and `)
 }
 
 /** The same for tables that do not know units. */
-export const amongValues = (
+export const isOfValues = (
   definition: Definition,
   { window, slice }: Pick<UnitScope, 'window' | 'slice'>,
   alias: string,

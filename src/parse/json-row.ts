@@ -5,7 +5,7 @@ import { CellError, isNullWord } from '../core/cast-cell.ts'
 import { cut, eachField, skipValue } from './json-scan.ts'
 import { fieldName, type PlannedColumn, RowError } from './parse-plan.ts'
 import { rawText } from './raw-text.ts'
-import { createTold, type NamedField } from './tables-of-answer.ts'
+import { createDetector, type NamedField } from './tables-of-answer.ts'
 import { createCells, isSame } from './row-cells.ts'
 import { type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
@@ -40,7 +40,7 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
   let twice: string | null = null
   let [isCleanText, fields, others] = [false, 0, 0]
   const textAt = (from: number, to: number): string => stringText(cells.bytes.toString('utf8', from, to))
-  const [meaningOf, told] = [fieldMeanings(sink), createTold(sink, (place) => ranks[place] !== absent, textAt)]
+  const [meaningOf, told] = [fieldMeanings(sink), createDetector(sink, (place) => ranks[place] !== absent, textAt)]
   const onField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number): void => {
     const { meanings, isCounted } = told.add(meaningOf(cells.bytes, nameAt, nameEnd, fields), fields, valueAt, valueEnd)
     if (isCounted && !isNullWord(textAt(valueAt, valueEnd))) others += 1

@@ -3,10 +3,10 @@ import { EtlError } from '../core/errors.ts'
 import type { Reject } from '../core/types.ts'
 import type { Stray } from '../core/cast-cell.ts'
 import { detached } from './raw-text.ts'
-import type { Whose } from './unit-mark.ts'
+import type { KeyPlaces } from './unit-mark.ts'
 
 /** A record that could not become a row. */
-export interface RejectedRow extends Reject, Whose {
+export interface RejectedRow extends Reject, KeyPlaces {
   /** Parsed key columns in the key's order, where all of them could be read: then the row does not count as missing from the answer. */
   readonly key: readonly (string | null)[] | null
   /** Its value was not asked for, or is spelled otherwise. */
@@ -66,12 +66,12 @@ const generousTotal = 16 * 1024 * 1024
 const maxNames = 1_000
 
 /** Every row is of values that were not asked for: the answer to another request. */
-export const isAnothers = ({ read, rejected }: Pick<ParseReport, 'read' | 'rejected'>): boolean =>
+export const isOfAnotherRequest = ({ read, rejected }: Pick<ParseReport, 'read' | 'rejected'>): boolean =>
   rejected.length > 0 && rejected.length === read && rejected.every(({ isUnasked }) => isUnasked)
 
 /** Counts and keeps a rejected row. Throws TOO_MANY_REJECTS beyond `maxKeptRejects`, WRONG_ECHO where all rows so far are of values that were not asked for. */
 export const addReject = (report: ParseReport, reject: RejectedRow): void => {
-  if (report.rejected.length >= maxKeptRejects) throw tooMany(reject, isAnothers(report))
+  if (report.rejected.length >= maxKeptRejects) throw tooMany(reject, isOfAnotherRequest(report))
   report.read += 1
   report.rejects += 1
   const raw = cutRaw(reject.raw, report.rawKept < generousTotal ? longestRaw : shortRaw)

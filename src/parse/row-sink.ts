@@ -5,7 +5,7 @@ import { maxKeyBytes } from './parse-limits.ts'
 import { type CellOf, filledCells, keyOf, keyProblem, measurePlaces, type ParsePlan, RowError } from './parse-plan.ts'
 import { addReject, addStray, type ParseReport } from './parse-report.ts'
 import { type Cells, writeCell } from './row-cells.ts'
-import { unknownWhose } from './unit-mark.ts'
+import { unknownPlaces } from './unit-mark.ts'
 
 /** Where a record is in the answer, and its text. */
 interface RecordPlace {
@@ -154,7 +154,7 @@ const reject = (
   record: RecordPlace,
   cells: readonly (string | null)[] | null,
 ): void => {
-  const whose = plan.mark?.whoseOf(cells) ?? unknownWhose
+  const whose = plan.mark?.placesOfKey(cells) ?? unknownPlaces
   const key = cells?.includes(null) === true ? null : cells
   addReject(report, { part, line: record.line, column, reason: message, raw: record.raw(), key, ...whose, isUnasked })
   if (plan.mark !== undefined && whose.unit !== null) plan.mark.rejects[whose.unit] = (plan.mark.rejects[whose.unit] ?? 0) + 1

@@ -89,7 +89,7 @@ interface Unnamed {
  * a field that no column has, or have one of the definition's measures; a field that some of them lack makes no other table.
  * @param has whether the record at hand has a field of that column
  */
-export const createTold = (sink: RowSink, has: (place: number) => boolean, textAt: (from: number, to: number) => string) => {
+export const createDetector = (sink: RowSink, has: (place: number) => boolean, textAt: (from: number, to: number) => string) => {
   const { plan, tables, report } = sink
   const shape: NamedField[] = []
   /** The record before: its fields, its part, and whether it was of another table. `isNew`: a field of this record differs. */

@@ -30,13 +30,13 @@ export interface MarkPlaces {
 }
 
 /** Places that a record's key names; null: unknown. */
-export interface Whose {
+export interface KeyPlaces {
   /** Place of the unit, known where both others are. */
   readonly unit: number | null
   readonly window: number | null
   readonly slice: number | null
 }
-export const unknownWhose: Whose = { unit: null, window: null, slice: null }
+export const unknownPlaces: KeyPlaces = { unit: null, window: null, slice: null }
 
 export type UnitMark = ReturnType<typeof createUnitMark>
 
@@ -77,15 +77,15 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
       return suffix
     },
     /** The unit of a record, by its key. @param key null in it: a cell that cannot be read */
-    whoseOf: (key: readonly (string | null)[] | null): Whose => {
+    placesOfKey: (key: readonly (string | null)[] | null): KeyPlaces => {
       if (numbers.length === 1) return { unit: 0, window: 0, slice: 0 }
-      if (key === null) return unknownWhose
+      if (key === null) return unknownPlaces
       const date = places.keyPeriod === null ? null : (key[places.keyPeriod] ?? null)
       const slice = knownPlace(sliceOfKey(key))
       const window = places.keyPeriod === null ? 0 : knownPlace(date === null ? -1 : windowOf(date))
       return { unit: slice === null || window === null ? null : window * sliceCount + slice, window, slice }
     },
-    /** A row of a period that was not requested. The array ignores the place -1 of an unknown slice. @param key as in `whoseOf` */
+    /** A row of a period that was not requested. The array ignores the place -1 of an unknown slice. @param key as in `placesOfKey` */
     addOther: (key: readonly (string | null)[]): void => {
       mark.others[sliceOfKey(key)] = 1
     },

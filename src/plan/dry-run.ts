@@ -9,14 +9,14 @@ import type { WantedBy } from '../ledger/guard-usual.ts'
 import { type Forecast, forecastsWith, type PlannedNow } from '../ledger/month-end.ts'
 import { type PastTimes, rowsAsked } from '../ledger/prices.ts'
 import { checkScope, type Scope } from './frames.ts'
-import { type NightVerdict, dearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
+import { type NightVerdict, expensiveRange, heldAskers, type UnitsToBuy, verdictOn } from './guard.ts'
 import { offerOlder } from './older-months.ts'
-import { doneWithin } from './spread-backfill.ts'
+import { lastPurchaseDayWithin } from './spread-backfill.ts'
 import { sourceOf } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { isLookCheaper, lookPrice, pagePrices, type Prices, priceReports, type ReportToPrice } from './price.ts'
+import { isProbeCheaper, probePrice, pagePrices, type Prices, priceReports, type ReportToPrice } from './price.ts'
 import { withLists, withReadFiles } from './query-lists.ts'
-import { type Found, type FoundJob, wouldPlan } from './would-plan.ts'
+import { type Found, type FoundJob, planAndRollBack } from './plan-and-roll-back.ts'
 
 /** A report, or the walks of one window. */
 export interface PreviewJob {
@@ -59,7 +59,7 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
   checkScope(read, scope)
   const plans = new Map<Definition, Found>()
   for (const group of Map.groupBy(read, questionOf).values())
-    for (const [at, found] of (await wouldPlan(runtime, group, scope, signal)).entries()) {
+    for (const [at, found] of (await planAndRollBack(runtime, group, scope, signal)).entries()) {
       const definition = group[at]
       if (definition !== undefined) plans.set(definition, found)
     }
@@ -114,15 +114,15 @@ const nothing: CreditRange = { low: 0, high: 0, likely: 0 }
 const walkPrice = async (runtime: PlanRuntime, definition: Definition) => {
   const source = sourceOf(runtime, definition)
   if (source.kind === 'report') return null
-  if (source.billing === undefined) return { unit: nothing, look: nothing, words: null }
+  if (source.billing === undefined) return { unit: nothing, probe: nothing, words: null }
   const { known, unit } = await pagePrices(runtime.database.kysely, runtime, { definition, source })
-  return { unit, look: lookPrice(known), words: priceWords(known) }
+  return { unit, probe: probePrice(known), words: priceWords(known) }
 }
 
 /** The price of refreshing a unit, with the check before it where a check is cheaper than the unit. */
 const refreshPrice = (walk: Awaited<ReturnType<typeof walkPrice>>): CreditRange | null => {
-  if (walk === null || walk.unit === null || walk.look === null) return walk?.unit ?? null
-  return isLookCheaper(walk.look, walk.unit) ? add(walk.look, walk.unit) : walk.unit
+  if (walk === null || walk.unit === null || walk.probe === null) return walk?.unit ?? null
+  return isProbeCheaper(walk.probe, walk.unit) ? add(walk.probe, walk.unit) : walk.unit
 }
 
 interface Previewed {
@@ -141,11 +141,11 @@ interface Planned extends Previewed {
 const withLooks = (of: Previewed): PreviewJob[] => {
   const { definition, found, verdict, walk } = of
   const { pipeline, version } = definition
-  const held = verdict === null ? [] : heldBy(verdict, found.guard.mode)
+  const held = verdict === null ? [] : heldAskers(verdict, found.guard.mode)
   const looks = [...found.sampled].map(([from, units]): PreviewJob => {
     const window = showWindow(windowAt(from, definition.window.every))
     const about = { job: `${pipeline}/v${version}/${window}`, pipeline, version, window, reason: 'look-back' as const }
-    const counts = { units, requests: units, reports: 0, rows: null, ...priced(walk?.look ?? null, units) }
+    const counts = { units, requests: units, reports: 0, rows: null, ...priced(walk?.probe ?? null, units) }
     return { ...about, ...counts, from: 'unknown', held: false, approved: false }
   })
   return [...found.jobs.map((job) => pricedJob(of, job, held)), ...looks.filter(({ units }) => units > 0)]
@@ -250,7 +250,7 @@ const aboutPipeline = (runtime: PlanRuntime, of: Planned, versions: readonly Pla
     /** null: it has no guard, buys no reports, or a person has approved all of it. */
     verdict,
     /** A range that costs more than a night may; at a terminal the command asks before it buys. */
-    dear: walk === null && found.guard.mode === 'range' ? dearRange(found.guard, { credits, unpriced, perUnit }) : null,
+    dear: walk === null && found.guard.mode === 'range' ? expensiveRange(found.guard, { credits, unpriced, perUnit }) : null,
     /** What waits for approval since an earlier night or command. */
     waiting: {
       units: sum(waiting, ({ units }) => units),
@@ -276,7 +276,7 @@ const aboutPipeline = (runtime: PlanRuntime, of: Planned, versions: readonly Pla
     /** Where the service has lately changed its method: an offer to load the months before again. */
     older: found.breaks.flatMap((one) => offerOlder(definition, one, perUnit) ?? []),
     /** The day on which the last report can be bought within the budgets; null: today, or never. */
-    doneOn: doneWithin(definition, allowance.budget, spent, planned + planned_cells * (perUnit ?? 0), today),
+    doneOn: lastPurchaseDayWithin(definition, allowance.budget, spent, planned + planned_cells * (perUnit ?? 0), today),
   }
 }
 

@@ -12,7 +12,7 @@ import {
   countApproval,
   dissolveChanged,
   dissolveHeld,
-  noteApproval,
+  recordApproval,
   openApproval,
   type ToApprove,
   waitingApproval,
@@ -22,7 +22,7 @@ import type { AskReason } from '../ledger/candidates.ts'
 import type { BoxToMake, Ruling } from '../ledger/register-jobs.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 import { sliceValues } from '../ledger/slices.ts'
-import { type NightVerdict, guardFacts, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
+import { type NightVerdict, guardFacts, heldAskers, type UnitsToBuy, verdictOn } from './guard.ts'
 import { type PlanContext, recorder, wholeSpan } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 import { pagePrices, type Prices, priceReports, pricedUnits } from './price.ts'
@@ -37,7 +37,7 @@ export interface NightGuard {
 const free = { held: [], approvalId: null, allowed: [] } as const
 
 /** Nothing is held. */
-export const buysAll = (credits: number | null): NightGuard => ({ rule: async () => ({ ...free, credits }), holds: () => false })
+export const noGuard = (credits: number | null): NightGuard => ({ rule: async () => ({ ...free, credits }), holds: () => false })
 
 /** How many reports a night asks the price of, where it asks at all. */
 const mostPricedANight = 5
@@ -100,11 +100,11 @@ export const guardPlan = async (
 ): Promise<NightGuard> => {
   const { definition, scope } = context
   const rule = definition.guard
-  if (units.length === 0) return buysAll(null)
+  if (units.length === 0) return noGuard(null)
   const isBeyond = scope.mode === 'due' && units.some(({ wantedBy }) => wantedBy === 'beyond')
   const mayHold = rule !== null && (rule.creditsPerNight !== null || isBeyond)
   const credits = await price(mayHold)
-  return mayHold ? guarding(context, units, credits, consent.approvedBy) : buysAll(credits)
+  return mayHold ? guarding(context, units, credits, consent.approvedBy) : noGuard(credits)
 }
 
 /**
@@ -122,7 +122,7 @@ const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: n
     const verdict = verdictOn(await guardFacts(trx, context), left, credits)
     // What was held once stays held: an approval given since does not cover the rest, which needs its own.
     const before = isOpened ? held : []
-    held = [...before, ...(verdict === null ? [] : heldBy(verdict, scope.mode)).filter((one) => !before.includes(one))]
+    held = [...before, ...(verdict === null ? [] : heldAskers(verdict, scope.mode)).filter((one) => !before.includes(one))]
     const waiting = left.filter(({ wantedBy }) => held.includes(wantedBy))
     left.push(...asked.map((one) => ({ ...one, units: -one.units })))
     const isHeld = asked.some(({ wantedBy }) => held.includes(wantedBy))
@@ -134,7 +134,7 @@ const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: n
     const isFirst = !isOpened
     isOpened = true
     if (by === null) return { held, approvalId: await approvalFor(trx, last, isFirst), allowed: [], credits }
-    if (isFirst) await noteApproval(trx, last, by)
+    if (isFirst) await recordApproval(trx, last, by)
     return { ...free, allowed: held, credits }
   }
   return { rule, holds: () => isOpened && by === null }

@@ -55,7 +55,7 @@ export interface UnitsToBuy {
 }
 
 /** Which askers' jobs wait. At night, jobs that a person named and that failed before do not wait. */
-export const heldBy = ({ holds }: Pick<NightVerdict, 'holds'>, mode: GuardFacts['mode']): readonly WantedBy[] => {
+export const heldAskers = ({ holds }: Pick<NightVerdict, 'holds'>, mode: GuardFacts['mode']): readonly WantedBy[] => {
   if (holds === 'nothing') return []
   if (holds === 'unusual') return ['beyond']
   return mode === 'range' ? ['night', 'beyond', 'range', 'force', 'approval'] : ['night', 'beyond']
@@ -99,7 +99,7 @@ const nightVerdict = (facts: GuardFacts, rule: GuardRule, usual: number, unusual
  * The cost of a range that a person named, where it exceeds what a night may cost: then a command at a terminal asks the person; null: it does not.
  * @param unpriced units to buy whose price is not known: they are compared with the units of nights
  */
-export const dearRange = (
+export const expensiveRange = (
   facts: GuardFacts,
   { credits, unpriced, perUnit }: { readonly credits: number; readonly unpriced: number; readonly perUnit: number | null },
 ): { readonly credits: number | null; readonly allowed: number | null } | null => {

@@ -9,9 +9,9 @@ import type { Definition, IsoDate, Window } from '../core/types.ts'
 import { addWindows, lastRestatementMs } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
-import type { LookContext, Source } from '../extract/source.ts'
+import type { ProbeContext, Source } from '../extract/source.ts'
 import type { Payer } from '../ledger/budget.ts'
-import { type CellScope, type FullCheck, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
+import { type CellScope, type FullCheck, noRefresh, type Refresh, type WindowQuery } from '../ledger/candidates.ts'
 import { type UsualRule, usualRule } from '../ledger/guard-usual.ts'
 import { everAskedForTop, lockPipeline, type RegisteredPipeline } from '../ledger/pipelines.ts'
 import type { JobFrame } from '../ledger/register-jobs.ts'
@@ -34,11 +34,11 @@ export const sourceOf = ({ sources }: Pick<PlanRuntime, 'sources'>, { source, fi
 }
 
 /** What a source needs to answer a question of planning. */
-export const lookContext = (
+export const probeContext = (
   runtime: Pick<PlanRuntime, 'service' | 'log' | 'clock'>,
   definition: Definition,
   { signal, ...how }: Pick<UnitHttpOptions, 'signal' | 'lane' | 'record'> & Partial<Pick<UnitHttpOptions, 'attempts'>>,
-): LookContext => {
+): ProbeContext => {
   const { account, limits } = definition
   const { timeoutMs, attempts, maxBodyBytes } = limits
   const http = runtime.service(definition).forUnit({ account, signal, timeoutMs, attempts, maxBodyBytes, ...how })
@@ -236,7 +236,7 @@ export const isClosed = ({ states, pipeline, frame, cells }: PlanContext, { from
   states.get(from)?.closedGeneration === pipeline.generation && !frame.force && !isInLookBack && cells.only.size === 0
 
 /** Which slices of the window are read: of a closed window only those wanted since, unless its loaded units matter. */
-export const askOf = ({ states, frame, scope }: PlanContext, window: PlanWindow, refresh: Refresh): WindowAsk => {
+export const askOf = ({ states, frame, scope }: PlanContext, window: PlanWindow, refresh: Refresh): WindowQuery => {
   const isWhole = frame.force || window.isInLookBack || scope.mode === 'range' || refresh !== noRefresh
   return {
     from: window.from,

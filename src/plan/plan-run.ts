@@ -19,7 +19,7 @@ import { closeWindows, windowStates } from '../ledger/windows.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
 import { checkScope, type PlanWindow, type Scope } from './frames.ts'
 import { approveWaiting, dissolveStale, guardPlan, pagePrice, renewApproved, reportPrice, settleApproval } from './guard-night.ts'
-import { isForced, type PlanContext, planContext, sourceOf, lookContext, recorder, wholeSpan } from './plan-context.ts'
+import { isForced, type PlanContext, planContext, sourceOf, probeContext, recorder, wholeSpan } from './plan-context.ts'
 import { askForReports, packStep, type ReportSteps, reportSteps } from './plan-reports.ts'
 import { askForWalks, type NeededWalks, walksNeeded, walksToBuy } from './plan-walks.ts'
 import type { PlanCounts, PlanRuntime } from './plan-runtime.ts'
@@ -266,7 +266,7 @@ const findLost = async (runtime: PlanRuntime, runId: number, definition: Definit
     // Each account lists only its own reports, and the definition may name another account by now.
     for (const [account, ofAccount] of Map.groupBy(lost, (one) => one.account)) {
       const sent = ofAccount.map(({ askedMsAgo, ...one }) => ({ ...one, sentAtMs: runtime.clock.now() - askedMsAgo }))
-      const context = lookContext(runtime, { ...definition, account }, { signal, record })
+      const context = probeContext(runtime, { ...definition, account }, { signal, record })
       const listed = (await source.listReports(context, Math.min(...sent.map(listedSince)))) ?? []
       await adoptListed(runtime, { pipeline, account }, sent, listed)
     }

@@ -1,7 +1,7 @@
 // Walks of one pipeline: which windows have units that need one, and a job for each, made in the database; a step at a time.
 import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type CellCount, countCells, type FullCheck, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
+import { type CellCount, countCells, type FullCheck, noRefresh, type Refresh, type WindowQuery } from '../ledger/candidates.ts'
 import { insertWalks } from '../ledger/register-jobs.ts'
 import type { CountedWindows } from './count-windows.ts'
 import type { PlanWindow } from './frames.ts'
@@ -12,7 +12,7 @@ import { askOf, type PlanContext } from './plan-context.ts'
 
 export interface NeededWalks {
   readonly window: PlanWindow
-  readonly ask: WindowAsk
+  readonly ask: WindowQuery
   readonly counts: readonly CellCount[]
 }
 

@@ -3,12 +3,12 @@ import { refusedAsWhole } from '../extract/report-submit.ts'
 import { metricsOf } from '../core/asks.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import type { Box, Definition } from '../core/types.ts'
-import { limitsOf, lookContext, priceSubject, sourceOf } from './plan-context.ts'
+import { limitsOf, probeContext, priceSubject, sourceOf } from './plan-context.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
-import type { LookContext, Source } from '../extract/source.ts'
+import type { ProbeContext, Source } from '../extract/source.ts'
 import { type CreditRange, creditsFor, exact, type PipelinePrice, type PriceKnown, walkCredits } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
-import { creditsOfUnit, type PastUnits, pastUnits, priceKnown, rowsAsked, timesItsWord } from '../ledger/prices.ts'
+import { creditsOfUnit, type PastUnits, pastUnits, priceKnown, rowsAsked, billFactor } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 
 /** The price of pages by bills, and that of a unit with as many pages as units took so far; null: unknown. */
@@ -24,11 +24,11 @@ export const pagePrices = async (
 }
 
 /** The price of a check of one record; null: unknown. */
-export const lookPrice = (known: PriceKnown): CreditRange | null =>
+export const probePrice = (known: PriceKnown): CreditRange | null =>
   creditsFor(known, { rowsAsked: 1, rows: 1, metrics: 1, values: 1 })
 
 /** Whether a check can save anything: where it costs as much as the unit, the unit is asked for at once. */
-export const isLookCheaper = (look: CreditRange | null, unit: CreditRange | null): boolean =>
+export const isProbeCheaper = (look: CreditRange | null, unit: CreditRange | null): boolean =>
   look?.likely == null || unit?.likely == null || look.likely === 0 || look.likely < unit.likely
 
 /** What a pipeline's units were like; a setting gives their credits until there is a bill. */
@@ -103,9 +103,9 @@ export const priceReports = async (
   if (reports.length === 0) return noPrices
   const source = sourceOf(runtime, definition)
   const { isStrict, most, signal, record } = how
-  const look = lookContext(runtime, definition, { signal, record })
+  const look = probeContext(runtime, definition, { signal, record })
   const count = Math.min(most, reports.length)
-  const times = await timesItsWord(runtime.database.kysely, definition)
+  const times = await billFactor(runtime.database.kysely, definition)
   const said = new Map<ReportToPrice, number>()
   for (let index = 0; index < count; index += 1) {
     signal.throwIfAborted()
@@ -126,7 +126,7 @@ export const priceReports = async (
 
 /** Rethrows what the service would reject; a service that is down, or gives an unexpected response, only leaves the price unknown. */
 const withoutPrice = (
-  { log, signal }: LookContext,
+  { log, signal }: ProbeContext,
   { pipeline }: Definition,
   error: unknown,
   { isStrict, isSingle }: { readonly isStrict: boolean; readonly isSingle: boolean },

@@ -76,7 +76,7 @@ export const withReadFiles = ({ progress }: Pick<ListRuntime, 'progress'>, defin
   })
 
 /** Each list from SQL as the next run would find it; writes nothing. `count`: values its query gives now. */
-export const triedLists = async (runtime: ListReader, definition: Definition) => {
+export const previewLists = async (runtime: ListReader, definition: Definition) => {
   const { kysely } = runtime.database
   const pipelineId = await findPipeline(kysely, definition)
   const tried = []

@@ -8,18 +8,18 @@ import { showWindow } from '../core/window.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { Db } from '../db/tables.ts'
 import { outlast } from '../db/outlast.ts'
-import type { LookContext, Source } from '../extract/source.ts'
-import { hasBudget, type Payer, reserveQuestions } from '../ledger/budget.ts'
+import type { ProbeContext, Source } from '../extract/source.ts'
+import { hasBudget, type Payer, reserveForPlanning } from '../ledger/budget.ts'
 import { countCells, noRefresh, type Refresh } from '../ledger/candidates.ts'
 import { priceKnown } from '../ledger/prices.ts'
-import { setAside } from '../ledger/request-credits.ts'
+import { setPlanningReserve } from '../ledger/request-credits.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 import { readIdentity } from '../ledger/warehouse.ts'
-import { noteLookedAt, noteStood, type SampledUnit, sampleUnits, unitsLeftBehind } from '../ledger/windows.ts'
+import { noteUnchangedWindow, noteUnchangedUnits, type SampledUnit, sampleUnits, unrefreshedUnits } from '../ledger/windows.ts'
 import type { PlanWindow } from './frames.ts'
-import { askOf, lookContext, payerOf, type PlanContext, priceSubject, recorder } from './plan-context.ts'
+import { askOf, probeContext, payerOf, type PlanContext, priceSubject, recorder } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { lookPrice, pagePrices } from './price.ts'
+import { probePrice, pagePrices } from './price.ts'
 
 /** Units asked about in a window on a usual night. */
 const usualSample = 2
@@ -45,7 +45,7 @@ export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) 
     const refresh = await sampleWindow(runtime, context, window, told)
     if (refresh === null) continue
     refreshes.set(window.from, refresh)
-    if (!refresh.all && refresh.sliceIds.length === 0) await noteLookedAt(kysely, context.frame.pipelineId, window.from)
+    if (!refresh.all && refresh.sliceIds.length === 0) await noteUnchangedWindow(kysely, context.frame.pipelineId, window.from)
   }
   const { fullCheck } = context
   const overdue = await context.overdue()
@@ -63,7 +63,7 @@ export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) 
 
 /** Credits that the units of the look-back need; 0: none, or unknown. */
 const newerNeed = async (runtime: PlanRuntime, context: PlanContext, refreshes: ReadonlyMap<IsoDate, Refresh>) => {
-  if (purseOf(runtime, context) === null) return 0
+  if (budgetOf(runtime, context) === null) return 0
   const { kysely } = runtime.database
   let units = 0
   for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
@@ -87,12 +87,12 @@ const sampleWindow = async (
   const { units, isWhole } = await sampleOf(kysely, context, window)
   if (units.length === 0) return null
   // Units without a release that other units of the window have are due; no sample is needed to know that.
-  const behind = window.isInLookBack ? await unitsLeftBehind(kysely, pipelineId, window.from) : []
+  const behind = window.isInLookBack ? await unrefreshedUnits(kysely, pipelineId, window.from) : []
   const { probe } = context.source
   const known = units.filter(({ fingerprint }) => fingerprint.lastUpdated !== null)
   if (probe === undefined || known.length === 0) return { ...noRefresh, all: true }
-  const verdicts = await withinBudget(runtime, context, window, { questions: known.length, kept }, (look) =>
-    inTurns(known, context.definition.limits.concurrency, (unit) => probed(probe, unit, context, window, look)),
+  const verdicts = await withinBudget(runtime, context, window, { questions: known.length, kept }, (probing) =>
+    inBatches(known, context.definition.limits.concurrency, (unit) => probed(probe, unit, context, window, probing)),
   ).catch((error: unknown) => {
     if (!isEtlError(error) || (error.code !== 'QUOTA_EXHAUSTED' && error.code !== 'REPORT_PENDING')) throw error
     refused(error)
@@ -101,7 +101,7 @@ const sampleWindow = async (
   if (verdicts === null) return behind.length === 0 ? null : { ...noRefresh, sliceIds: behind }
   const stood = known.filter((_, index) => verdicts[index]?.verdict === 'stands').map(({ sliceId }) => sliceId)
   // This was their full check: no job should pay for it again.
-  if (!window.isInLookBack) await noteStood(kysely, pipelineId, window.from, stood)
+  if (!window.isInLookBack) await noteUnchangedUnits(kysely, pipelineId, window.from, stood)
   const changed = verdicts.filter(({ verdict }) => verdict === 'changed')
   const releases = [...new Set(changed.flatMap(({ release }) => release ?? []))]
   if (changed.length > 0 && !isWhole) return { ...noRefresh, all: true, releases }
@@ -115,31 +115,31 @@ const withinBudget = async <T>(
   context: PlanContext,
   window: PlanWindow,
   { questions, kept }: { readonly questions: number; readonly kept: number },
-  ask: (look: LookContext) => Promise<T>,
+  ask: (probing: ProbeContext) => Promise<T>,
 ): Promise<T> => {
   const { definition, source, frame, signal } = context
   const { kysely } = runtime.database
   const subject = priceSubject(runtime, definition, source)
-  const payer = purseOf(runtime, context)
+  const payer = budgetOf(runtime, context)
   if (payer !== null) {
-    const estimated = times(lookPrice(await priceKnown(kysely, subject)), questions)?.high ?? null
+    const estimated = times(probePrice(await priceKnown(kysely, subject)), questions)?.high ?? null
     const unitKey = `${definition.pipeline}, to check whether ${showWindow(window)} was restated${kept > 0 ? ' (credits for newer months included)' : ''}`
-    await reserveQuestions(kysely, frame, { ...payer, estimated, isBlind: estimated === null, unitKey }, kept)
+    await reserveForPlanning(kysely, frame, { ...payer, estimated, isBlind: estimated === null, unitKey }, kept)
   }
   const requests: RequestRecord[] = []
   const record = recorder(runtime, frame, requests, subject)
   try {
-    return await ask(lookContext(runtime, definition, { signal, lane: String(frame.runId), record }))
+    return await ask(probeContext(runtime, definition, { signal, lane: String(frame.runId), record }))
   } finally {
     await outlast(runtime, signal, async () => {
       await recordRequests(kysely, requests)
-      if (payer !== null) await setAside(kysely, { ...frame, account: payer.account }, 0)
+      if (payer !== null) await setPlanningReserve(kysely, { ...frame, account: payer.account }, 0)
     })
   }
 }
 
 /** The budgets of the checks, with the night's limit among them: a night checks for no more than it may buy. null: there is no limit. */
-const purseOf = (runtime: PlanRuntime, { definition, source }: PlanContext): Payer | null => {
+const budgetOf = (runtime: PlanRuntime, { definition, source }: PlanContext): Payer | null => {
   const { pipeline, guard } = definition
   const payer = payerOf(runtime, definition)
   const perNight = guard?.creditsPerNight ?? null
@@ -170,22 +170,25 @@ const probed = async (
   unit: SampledUnit,
   { definition, pipeline, signal }: PlanContext,
   window: PlanWindow,
-  look: LookContext,
+  probing: ProbeContext,
 ): Promise<{ readonly verdict: 'stands' | 'changed' | 'failed'; readonly release?: string | null }> => {
   try {
     const box = boxOf({ ...definition, window, dimensions: pipeline.dimensions, slices: [unit.values] })
-    const now = await probe({ definition, box }, look)
+    const now = await probe({ definition, box }, probing)
     if (now !== null && isSameFingerprint(now, unit.fingerprint)) return { verdict: 'stands' }
     return { verdict: 'changed', release: now === null ? null : maskedFingerprint(now).lastUpdated }
   } catch (error) {
     signal.throwIfAborted()
-    look.log.warn({ pipeline: definition.pipeline, window: window.from, error: messageOf(error) }, 'a unit could not be checked')
+    probing.log.warn(
+      { pipeline: definition.pipeline, window: window.from, error: messageOf(error) },
+      'a unit could not be checked',
+    )
     return { verdict: 'failed' }
   }
 }
 
 /** Results in the order of the items, at most so many at once. */
-export const inTurns = async <Item, Result>(
+export const inBatches = async <Item, Result>(
   items: readonly Item[],
   atOnce: number,
   work: (item: Item) => Promise<Result>,

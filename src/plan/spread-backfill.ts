@@ -5,8 +5,8 @@ import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
-import { backlogOf, keepSpread, noteDoneOn } from '../ledger/approved-jobs.ts'
-import { extraLeft } from '../ledger/budget.ts'
+import { backlogOf, approveSpread, recordLastPurchaseDay } from '../ledger/approved-jobs.ts'
+import { leftBeyondUsual } from '../ledger/budget.ts'
 import { type SpentNow, spentOf } from '../ledger/spent.ts'
 import { priceWaiting } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
@@ -16,7 +16,7 @@ import { pricesOf } from './price.ts'
 const mostDays = 3_660
 
 /** The day on which the last credit is spent, at the earliest; null where the budgets never allow it within ten years. Days and months in UTC. */
-export const doneOn = (credits: number, rooms: readonly BudgetRoom[], today: IsoDate): IsoDate | null => {
+export const lastPurchaseDay = (credits: number, rooms: readonly BudgetRoom[], today: IsoDate): IsoDate | null => {
   let left = credits
   let day = today
   let months = rooms.map(({ leftThisMonth }) => leftThisMonth)
@@ -54,7 +54,7 @@ export const spentBy = async (
 }
 
 /** The day on which the last of the credits can be spent; null: today, or never within ten years. */
-export const doneWithin = (
+export const lastPurchaseDayWithin = (
   { limits }: Pick<Definition, 'limits'>,
   account: Budget,
   spent: SpentBy,
@@ -66,7 +66,7 @@ export const doneWithin = (
     roomOf(account, spent.account),
     ...spent.tags.map(({ budget, spent: ofTag }) => roomOf(budget, ofTag)),
   ]
-  const day = doneOn(credits, rooms, today)
+  const day = lastPurchaseDay(credits, rooms, today)
   return day === today ? null : day
 }
 
@@ -75,26 +75,26 @@ export type BudgetRoom = ReturnType<typeof roomOf>
 /** One budget, and what of it is left for the backlog today and this month. */
 const roomOf = ({ perMonth, perDay }: Budget, spent: SpentNow) => ({
   ...{ perMonth, perDay },
-  leftThisMonth: perMonth === null ? Number.POSITIVE_INFINITY : extraLeft('month', perMonth, spent),
-  leftToday: perDay === null ? Number.POSITIVE_INFINITY : extraLeft('day', perDay, spent),
+  leftThisMonth: perMonth === null ? Number.POSITIVE_INFINITY : leftBeyondUsual('month', perMonth, spent),
+  leftToday: perDay === null ? Number.POSITIVE_INFINITY : leftBeyondUsual('day', perDay, spent),
   /** What a month's usual nights take of it. */
   kept: spent.kept,
   sharers: spent.sharers,
 })
 
 /** Call before the run ends, while no process dissolves what it left: what it could not buy within budgets, or from the service, later nights buy. */
-export const keepRest = async (
+export const approveRest = async (
   runtime: Pick<PlanRuntime, 'database' | 'sources'>,
   definitions: readonly Definition[],
   runId: number,
   by: string,
 ) => {
   const planned = definitions.map((definition) => ({ definition, source: sourceOf(runtime, definition) }))
-  await keepSpread(runtime.database.kysely, runId, by, planned)
+  await approveSpread(runtime.database.kysely, runId, by, planned)
 }
 
 /** After a run: what waits has a price where the run has shown one; when it will be bought is recorded. Returns what is left of each pipeline. */
-export const spreadRun = async (
+export const forecastBacklog = async (
   runtime: Pick<PlanRuntime, 'database' | 'allowance' | 'clock' | 'settings' | 'sources'>,
   definitions: readonly Definition[],
 ) => {
@@ -113,8 +113,8 @@ export const spreadRun = async (
     const credits = sure + more * (price ?? 0)
     const spent = await spentBy(kysely, definition, runtime.settings)
     const today = new Date(runtime.clock.now()).toISOString().slice(0, 10)
-    const day = doneWithin(definition, runtime.allowance(definition).budget, spent, credits, today)
-    await noteDoneOn(kysely, definition, day)
+    const day = lastPurchaseDayWithin(definition, runtime.allowance(definition).budget, spent, credits, today)
+    await recordLastPurchaseDay(kysely, definition, day)
     // null: the cost of some of them is unknown.
     spread.push({ pipeline, reports, units, credits: more > 0 && price === null ? null : credits, doneOn: day })
   }

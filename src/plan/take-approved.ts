@@ -1,9 +1,9 @@
 // A run takes up approved jobs: units that cost nothing by now are loaded, the others keep their approval.
 import { windowsBetween } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
-import { joinApproved, keepWord, type ReopenedWord, reopenServed } from '../ledger/approved-jobs.ts'
+import { joinApproved, keepApproval, type ReopenedJob, reopenServed } from '../ledger/approved-jobs.ts'
 import { lockPipeline, lockQuestion } from '../ledger/pipelines.ts'
-import { buysAll } from './guard-night.ts'
+import { noGuard } from './guard-night.ts'
 import { type PlanContext, wholeSpan } from './plan-context.ts'
 import { askForReports } from './plan-reports.ts'
 
@@ -29,7 +29,7 @@ export const takeApproved = async (context: PlanContext): Promise<void> => {
 }
 
 /** Plans units again. Walks are planned as reports of one unit each: a report's job that failed without a purchase is over. */
-const planAnew = async (trx: Db, context: PlanContext, words: readonly ReopenedWord[]): Promise<void> => {
+const planAnew = async (trx: Db, context: PlanContext, words: readonly ReopenedJob[]): Promise<void> => {
   const { cells, frame, definition } = context
   const { every } = definition.window
   const [from = ''] = words.map((one) => one.window_from).sort()
@@ -52,6 +52,6 @@ const planAnew = async (trx: Db, context: PlanContext, words: readonly ReopenedW
     locked: <T>(work: (trx: Db) => Promise<T>) => work(trx),
   }
   const jobIds = words.map(({ job_id }) => job_id)
-  await askForReports(inside, tasks, buysAll(words[0]?.credits ?? null), jobIds.map(String))
-  await keepWord(trx, frame, jobIds)
+  await askForReports(inside, tasks, noGuard(words[0]?.credits ?? null), jobIds.map(String))
+  await keepApproval(trx, frame, jobIds)
 }

@@ -158,7 +158,7 @@ export const untakenTicks = async (
   return untaken.filter((dueMs) => dueMs > runMs)
 }
 
-interface TickLook {
+interface TickQuery {
   readonly nowMs: number
   /** Where the pipeline never ticked, ticks from then on count. */
   readonly sinceMs: number
@@ -171,7 +171,7 @@ interface TickLook {
  * data since, one by one; with `catch_up: all` the oldest of them all. null: nothing is due.
  * `waits`: it begins after the present run has ended. `readyMs`: since when it could have been claimed.
  */
-export const nextTick = async (db: Db, { pipeline, versions, schedule }: Scheduled, { nowMs, sinceMs, idle }: TickLook) => {
+export const nextTick = async (db: Db, { pipeline, versions, schedule }: Scheduled, { nowMs, sinceMs, idle }: TickQuery) => {
   const lastMs = (await lastTickMs(db, pipeline, idle)) ?? sinceMs
   const run = await newestRunTick(db, pipeline, idle)
   // A tick that came while a run was at work had to wait for it: that does not make the tick late.

@@ -3,10 +3,10 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Session } from '../db/session.ts'
 import type { Db } from '../db/tables.ts'
 import { query } from '../db/typed-row.ts'
-import { foundGood, noteHeld } from '../ledger/answers.ts'
+import { markGood, recordHoldReason } from '../ledger/answers.ts'
 import { holdUnits } from '../ledger/job-units.ts'
 import type { ParseReport, RejectedRow } from '../parse/parse-report.ts'
-import type { HeldCode, Loading, LoadResult } from './job-work.ts'
+import type { HeldCode, Load, LoadResult } from './job-work.ts'
 import type { TestedUnit } from './test-units.ts'
 import { vanishedColumns } from './vanished-columns.ts'
 import { EtlError } from '../core/errors.ts'
@@ -21,7 +21,7 @@ export interface Tally extends TestedUnit {
   readonly previous: number
   readonly duplicates: number
   /** The answer has rows of its values for periods that were not requested. */
-  readonly isElsewhere: boolean
+  readonly hasOtherPeriods: boolean
 }
 
 export interface Held extends Tally {
@@ -37,7 +37,7 @@ type Place = Pick<Tally, 'window' | 'slice'>
 type Stray = Pick<RejectedRow, 'part' | 'line' | 'reason'>
 
 /** null: a person released the answer. */
-export const holdRuleOf = async (db: Db, loading: Loading, parsed: ParseReport) => {
+export const holdRuleOf = async (db: Db, loading: Load, parsed: ParseReport) => {
   const { claim, definition, source } = loading.work
   if (claim.released) return null
   const { top = null } = source.limitsOf?.(definition.params) ?? {}
@@ -82,10 +82,16 @@ export const heldOf = (rule: HoldRule | null, tallies: readonly Tally[], failing
 /** null: it may be loaded. */
 export const holdCodeOf = (
   { shrink, mostRows, top, vanished, strayOf }: HoldRule,
-  { rows, refused, previous, isElsewhere, ...place }: Place & Pick<Tally, 'rows' | 'refused' | 'previous' | 'isElsewhere'>,
+  {
+    rows,
+    refused,
+    previous,
+    hasOtherPeriods,
+    ...place
+  }: Place & Pick<Tally, 'rows' | 'refused' | 'previous' | 'hasOtherPeriods'>,
 ): HeldCode | null => {
   if (rows === 0 && refused > 0) return 'TOO_MANY_REJECTS'
-  if (rows === 0 && isElsewhere) return 'SHRUNK'
+  if (rows === 0 && hasOtherPeriods) return 'SHRUNK'
   if (rows > 0 && vanished.length > 0) return 'SCHEMA'
   if (rows === 0 && previous === 0 && strayOf(place) !== null) return 'TOO_MANY_REJECTS'
   const came = rows + refused
@@ -98,7 +104,7 @@ export const holdCodeOf = (
 /** Held units keep their loaded rows and wait for a person. Returns why the first of them does; null: none is held. */
 export const holdBack = async (
   { kysely }: Session,
-  { work, answer: { answerId } }: Loading,
+  { work, answer: { answerId } }: Load,
   held: readonly Held[],
   rule: HoldRule | null,
 ): Promise<LoadResult['heldBecause']> => {
@@ -107,21 +113,21 @@ export const holdBack = async (
   const codes = held.map(({ number, code }) => ({ unitId: number, code }))
   await holdUnits(kysely, claim, answerId, codes)
   // A former refusal of the whole answer is over; what is noted of its held units stays.
-  await foundGood(kysely, answerId)
+  await markGood(kysely, answerId)
   let because: LoadResult['heldBecause'] = null
   for (const code of ['SCHEMA', 'TEST_FAILED', 'CAPPED', 'SHRUNK', 'TOO_MANY_REJECTS'] as const) {
     const [first, ...others] = held.filter((unit) => unit.code === code)
     if (first === undefined) continue
     const who = claim.cells === 1 ? '' : `, unit ${first.number}${others.length === 0 ? '' : ` and ${others.length} more`}`
     const message = `${claim.box.key}${who}: ${reasonOf(first, rule, definition.pipeline)}`
-    await noteHeld(kysely, answerId, code, message)
+    await recordHoldReason(kysely, answerId, code, message)
     because ??= { code, message }
   }
   return because
 }
 
 const reasonOf = (
-  { code, rows, refused, previous, number, because, isElsewhere, ...place }: Held,
+  { code, rows, refused, previous, number, because, hasOtherPeriods, ...place }: Held,
   rule: HoldRule | null,
   pipeline: string,
 ): string => {
@@ -140,7 +146,7 @@ const reasonOf = (
         `and run \`millrace backfill … --force\`, which costs more; or ${release} loads this answer.`
       )
     case 'SHRUNK':
-      if (previous === 0 && isElsewhere)
+      if (previous === 0 && hasOtherPeriods)
         return `the answer has rows of this unit for other periods only. If the service has none for this period, ${release} confirms it.`
       return (
         `the new answer has ${rows} rows, ${previous} are loaded (limits.shrink ${(rule?.shrink ?? 0) * 100}%). ` +
@@ -162,7 +168,7 @@ const reasonOf = (
 }
 
 /** Rows requested for each combination and period; null: all. */
-export const mostRowsOf = ({ work: { source, definition } }: Loading): number | null =>
+export const mostRowsOf = ({ work: { source, definition } }: Load): number | null =>
   source.limitsOf?.(definition.params).rows ?? null
 
 /** The limit cuts each period of a window by itself, so a multiple of it may have been cut, too. */
@@ -170,7 +176,7 @@ export const isCut = (mostRows: number | null, { rows, refused }: Pick<Tally, 'r
   mostRows !== null && rows + refused > 0 && (rows + refused) % mostRows === 0
 
 /** Records which loaded units may have been cut. Call in the load's transaction. @param rows the answer's, as a table with `_unit_id` */
-export const keepCut = async (db: Db, loading: Loading, loaded: readonly Tally[], rows: RawBuilder<unknown>): Promise<void> => {
+export const keepCut = async (db: Db, loading: Load, loaded: readonly Tally[], rows: RawBuilder<unknown>): Promise<void> => {
   const { source, definition } = loading.work
   const { rows: mostRows, top, shareField } = source.limitsOf?.(definition.params) ?? {}
   if (loaded.length === 0 || (mostRows ?? top) === undefined) return
@@ -198,7 +204,7 @@ const fewestValues = 3
  */
 export const refuseUnpublished = async (
   db: Db,
-  loading: Loading,
+  loading: Load,
   loaded: readonly Tally[],
   held: readonly Held[],
 ): Promise<void> => {

@@ -31,7 +31,7 @@ import { adoptEach, adoptUnplanned, damageOf, foundAnswer, walksFound, wholeMani
 import type { Progress } from './progress.ts'
 import type { Db } from '../db/tables.ts'
 import { boxOf } from '../core/unit-key.ts'
-import { drawAbove } from '../ledger/receipts.ts'
+import { raiseAskNumbers } from '../ledger/receipts.ts'
 import { type Adopted, adoptWork, type FoundAnswer, pipelineOf } from '../ledger/adopt-work.ts'
 
 /** What the check needs. */
@@ -248,7 +248,7 @@ const adoptUnknown = async (request: AdoptRequest): Promise<AdoptedCounts> => {
   for (const { askNumber } of evidence.unknown) see(askNumber)
   // Includes landings of pipelines that this ledger does not know yet: see adoptUnplanned.
   for await (const locator of landing.older(Number.POSITIVE_INFINITY)) see(askNumberOfAny(locator, id) ?? '0')
-  await drawAbove(db, String(highest))
+  await raiseAskNumbers(db, String(highest))
   const counts = await adoptPurchases(request)
   const { answers, damaged } = await adoptEach(db, landing, walksFound(db, landing, id, evidence.newest.ask))
   return { ...counts, answers, damaged: [...counts.damaged, ...damaged] }

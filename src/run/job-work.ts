@@ -15,28 +15,28 @@ import type { UnitMark } from '../parse/unit-mark.ts'
 import { definitionOf, type Runtime } from './runtime.ts'
 
 /** What was paid for a job and is not on record yet. */
-export interface Paid {
+export interface Unrecorded {
   /** HTTP requests made for the job so far; taken out once the transaction that records them has committed. */
   readonly requests: RequestRecord[]
   /** Landings with paid pages of its walk that the ledger does not name yet. */
   readonly unnamed: Set<string>
 }
 
-export const nothingPaid = (): Paid => ({ requests: [], unnamed: new Set() })
+export const nothingPaid = (): Unrecorded => ({ requests: [], unnamed: new Set() })
 
-export interface JobWork extends Paid {
+export interface JobWork extends Unrecorded {
   readonly runtime: Runtime
   readonly claim: ClaimedJob
   /** The definition travels with the job from its claim to its settlement. */
   readonly definition: Definition
   readonly source: Source
   /** False where only the part of the definition that fetching needs is known: the answer is landed and waits for the definition. */
-  readonly mayLoad: boolean
+  readonly hasFullDefinition: boolean
   readonly signal: AbortSignal
 }
 
 /** Throws DEFINITION where its source is not here either. */
-export const openJob = async (runtime: Runtime, claim: ClaimedJob, paid: Paid, signal: AbortSignal): Promise<JobWork> => {
+export const openJob = async (runtime: Runtime, claim: ClaimedJob, paid: Unrecorded, signal: AbortSignal): Promise<JobWork> => {
   const here = definitionOf(runtime, claim)
   const written = here ?? (await storedDefinition(runtime.database.kysely, claim.pipelineId))
   // Only the account that bought a report knows it, even if the definition names another account since.
@@ -49,7 +49,7 @@ export const openJob = async (runtime: Runtime, claim: ClaimedJob, paid: Paid, s
       `${claim.box.key}: there is no source ${definition.source} here; put it back under sources/.`,
     )
   const known = await withLoaded(runtime, { ...claim, account })
-  return { runtime, claim: known, definition, source, mayLoad: here !== null, ...paid, signal }
+  return { runtime, claim: known, definition, source, hasFullDefinition: here !== null, ...paid, signal }
 }
 
 /**
@@ -102,11 +102,11 @@ export interface LandedAnswer {
   parts(): AsyncIterable<Payload>
 }
 
-/** Straight into the table; beside it and then the difference; the same with a search for repeated keys. */
-export type Way = 'first' | 'again' | 'careful'
+/** Straight into the table; into a staging table and then the difference; the same with a search for repeated keys. */
+export type LoadMode = 'insert' | 'merge' | 'deduplicate'
 
 /** The load of one answer into the units of one job. */
-export interface Loading {
+export interface Load {
   readonly work: JobWork
   readonly answer: LandedAnswer
   readonly units: AnswerUnits
@@ -115,7 +115,7 @@ export interface Loading {
 }
 
 /** What is known of an answer's rows once they are read. */
-export interface Read {
+export interface ParsedAnswer {
   readonly parsed: ParseReport
   readonly mark: UnitMark
   /** null: not looked for. */

@@ -2,13 +2,13 @@
 import { Readable } from 'node:stream'
 import { type Completeness, isSameFingerprint, maskedFingerprint } from '../core/completeness.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
-import { isLookCheaper, lookPrice, pagePrices } from '../plan/price.ts'
+import { isProbeCheaper, probePrice, pagePrices } from '../plan/price.ts'
 import type { Fingerprint, Payload } from '../core/types.ts'
 import type { Question } from '../extract/landing-files.ts'
 import type { Landing } from '../extract/landing-reader.ts'
 import { faultOf, isSameFault, unusable } from '../extract/proved-shape.ts'
 import { answerBox, insertAnswer } from '../ledger/answers.ts'
-import { askAnew, askNumberOf, readInVain } from '../ledger/claim-fence.ts'
+import { restartWalk, askNumberOf, countUnstableRun } from '../ledger/claim-fence.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { markUnchanged } from '../ledger/loads.ts'
 import {
@@ -21,7 +21,7 @@ import {
   withRequests,
 } from './job-work.ts'
 import { type Landed, land } from './land.ts'
-import { leaveBehind } from './left-behind.ts'
+import { noteUnrecorded } from './unrecorded-work.ts'
 import { strayWords } from './judge.ts'
 import { loadAnswer } from './load-answer.ts'
 import { answerIn, openAnswer } from './open-answer.ts'
@@ -46,7 +46,7 @@ export const workJob = async (runtime: Runtime, claim: ClaimedJob, signal: Abort
         return settleJob(runtime, claim, paid, refused)
       })
       .catch(async (refused: unknown) => {
-        await leaveBehind(runtime, claim, paid)
+        await noteUnrecorded(runtime, claim, paid)
         throw refused
       })
   }
@@ -84,7 +84,7 @@ const isRequestedAlike = ({ claim, source, definition }: JobWork): boolean =>
 const isWorthALook = async ({ runtime, definition, source }: JobWork): Promise<boolean> => {
   if (source.billing === undefined) return true
   const { known, unit } = await pagePrices(runtime.database.kysely, runtime, { definition, source })
-  return isLookCheaper(lookPrice(known), unit)
+  return isProbeCheaper(probePrice(known), unit)
 }
 
 const settleUnchanged = async (work: JobWork, fingerprint: Fingerprint): Promise<void> => {
@@ -105,7 +105,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
     const number = askNumber
     try {
       const drawn = async () => number ?? askNumberOf(runtime.database.kysely, claim)
-      const loaded = work.mayLoad && !claim.forced && isRequestedAlike(work) ? (claim.loaded?.sha256 ?? null) : null
+      const loaded = work.hasFullDefinition && !claim.forced && isRequestedAlike(work) ? (claim.loaded?.sha256 ?? null) : null
       const landed = await land(work, context, drawn, loaded).catch((error: unknown) => {
         throw claim.fetchesAgain ? stillShort(work, error) : error
       })
@@ -129,7 +129,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       if (!changed || claim.kind !== 'walk') throw error
       if (isSameFault(again, before)) throw unusable(again, 'The same came twice')
       if (walk >= definition.limits.walks) {
-        const runs = await outlast(runtime, work.signal, () => readInVain(runtime.database.kysely, claim))
+        const runs = await outlast(runtime, work.signal, () => countUnstableRun(runtime.database.kysely, claim))
         throw runs >= mostRunsInVain ? unusable(again, `Its pages changed in each of ${mostRunsInVain} runs`) : error
       }
       before = faultOf(again)
@@ -138,7 +138,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
         { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key, walk, reason: again.message },
         'reading its pages again',
       )
-      askNumber = await askAnew(runtime.database.kysely, claim)
+      askNumber = await restartWalk(runtime.database.kysely, claim)
     }
   }
 }
@@ -183,7 +183,7 @@ const record = (
 /** Loads an answer that was landed before. It may cover more than the job does, so it is parsed by the box that it was requested for. */
 const loadAgain = async (work: JobWork, answer: NonNullable<ClaimedJob['answer']>): Promise<void> => {
   const { runtime, claim } = work
-  if (!work.mayLoad) throw withoutDefinition(claim)
+  if (!work.hasFullDefinition) throw withoutDefinition(claim)
   const { answerId } = answer
   const box = await answerBox(runtime.database.kysely, answerId, claim)
   const { manifest } = await openAnswer(runtime, answer, work.signal)
@@ -203,7 +203,7 @@ async function* partsOf(
 }
 
 const load = async (work: JobWork, answer: LandedAnswer): Promise<void> => {
-  if (!work.mayLoad) throw withoutDefinition(work.claim)
+  if (!work.hasFullDefinition) throw withoutDefinition(work.claim)
   const { result, parsed } = await loadAnswer(work, answer).catch((error: unknown) => {
     throw work.claim.kind === 'walk' ? kept(error) : error
   })

@@ -15,12 +15,12 @@ import {
 import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
-import { judgedBefore } from '../ledger/answers.ts'
+import { recordedVerdict } from '../ledger/answers.ts'
 import { datasetOf, knownReadings, narrowReadings } from '../ledger/data-points.ts'
 import { sumOf } from '../load/difference.ts'
 import { noneRepeated, type Repeated } from '../load/duplicates.ts'
 import { parsedKey } from '../load/table-columns.ts'
-import type { Loading, LoadResult, Read } from './job-work.ts'
+import type { Load, LoadResult, ParsedAnswer } from './job-work.ts'
 
 /** By what an answer's count of data points is compared. */
 export type PointsRule = NonNullable<Awaited<ReturnType<typeof readPointsRule>>>
@@ -30,13 +30,13 @@ export type PointsRule = NonNullable<Awaited<ReturnType<typeof readPointsRule>>>
  * (another pipeline may have loaded it released, or not compared). `dataset`: that of the account which bought the report; `open`: meanings that are still
  * possible; `mayFetchAgain`: the report came short for the first time, so it is downloaded once more.
  */
-export const readPointsRule = async ({ work, answer: { answerId, completeness } }: Loading) => {
+export const readPointsRule = async ({ work, answer: { answerId, completeness } }: Load) => {
   const { claim, definition, runtime, source } = work
   const { dataPoints: announced } = completeness
   const rule = definition.report.dataPoints ?? 'learn'
   if (announced === null || claim.released || rule === 'ignore') return null
   const { kysely } = runtime.database
-  const before = await judgedBefore(kysely, answerId, claim.pipelineId)
+  const before = await recordedVerdict(kysely, answerId, claim.pipelineId)
   if (before.isLoaded) return null
   const own = datasetOf(definition, source)
   const dataset = { ...own, account: before.account ?? own.account }
@@ -49,8 +49,8 @@ export const readPointsRule = async ({ work, answer: { answerId, completeness } 
 export const valuesCounted = (rule: PointsRule | null): readonly string[] | null =>
   rule?.open.some((reading) => reading.startsWith('non_empty')) ? rule.bought : null
 
-/** The open meanings by which the report is whole if no key comes twice; null: only a careful load, which finds repeated keys, can tell. */
-const plainReadings = (loading: Loading, { announced, open, metrics, rule }: PointsRule, read: Read) => {
+/** The open meanings by which the report is whole if no key comes twice; null: only a deduplicating load, which finds repeated keys, can tell. */
+const plainReadings = (loading: Load, { announced, open, metrics, rule }: PointsRule, read: ParsedAnswer) => {
   const arrived = arrivedOf(metrics, read, open)
   const agree = agreeing(announced, arrived, open)
   const isClear = agree.length > 0 && (rule !== 'learn' || !isDoubtful({ loading, read, announced }, arrived, open, agree))
@@ -58,17 +58,17 @@ const plainReadings = (loading: Loading, { announced, open, metrics, rule }: Poi
 }
 
 /** Whether the report is whole if no key comes twice. */
-export const agreesPlainly = (loading: Loading, points: PointsRule, read: Read): boolean =>
+export const agreesWithoutDuplicates = (loading: Load, points: PointsRule, read: ParsedAnswer): boolean =>
   plainReadings(loading, points, read) !== null
 
 /**
  * Records what the report shows, once it is loaded and none of its keys came twice. False: another report, judged meanwhile, has ruled all of it out, or
  * units were left out in which keys may have come twice, so that a repeated row there may make up for a row that another unit lacks.
  */
-export const learnPlainly = async (
-  loading: Loading,
+export const learnWithoutDuplicates = async (
+  loading: Load,
   points: PointsRule,
-  read: Read,
+  read: ParsedAnswer,
   { unitsHeld, unitsSkipped }: LoadResult,
 ): Promise<boolean> => {
   if (unitsHeld + unitsSkipped > 0) return false
@@ -80,12 +80,12 @@ export const learnPlainly = async (
 }
 
 interface Judging extends PointsRule {
-  readonly loading: Loading
-  readonly read: Read & { readonly repeated: Repeated }
+  readonly loading: Load
+  readonly read: ParsedAnswer & { readonly repeated: Repeated }
 }
 
 /** Throws INCOMPLETE. */
-export const judgePoints = async (loading: Loading, rule: PointsRule, read: Judging['read']): Promise<void> => {
+export const judgePoints = async (loading: Load, rule: PointsRule, read: Judging['read']): Promise<void> => {
   const { claim, definition } = loading.work
   const judging = { ...rule, loading, read }
   const refusal = await refusalOf(judging)
@@ -146,7 +146,7 @@ const compare = <Reading extends AnyReading>({ announced, metrics, read }: Judgi
 }
 
 /** Where a load did not look for repeated keys, counts as if no key came twice. */
-const arrivedOf = (metrics: number, { parsed, mark, repeated }: Read, open: readonly AnyReading[]): Arrived => {
+const arrivedOf = (metrics: number, { parsed, mark, repeated }: ParsedAnswer, open: readonly AnyReading[]): Arrived => {
   const { duplicates, conflicts, conflictingKeys, filled } = repeated ?? noneRepeated
   const all = parsed.read + parsed.passedOver
   const most = all - sumOf(duplicates)
@@ -167,7 +167,7 @@ const arrivedOf = (metrics: number, { parsed, mark, repeated }: Read, open: read
 
 /** Whether the report may be cut, or whole and counted otherwise: only what was requested tells the two apart. */
 const isDoubtful = (
-  { loading, read, announced }: { readonly loading: Loading; readonly read: Read; readonly announced: number },
+  { loading, read, announced }: { readonly loading: Load; readonly read: ParsedAnswer; readonly announced: number },
   arrived: Arrived,
   open: readonly AnyReading[],
   agree: readonly AnyReading[],
@@ -176,7 +176,7 @@ const isDoubtful = (
   return mayLackRows(announced, arrived, coverageOf(loading, read))
 }
 
-const coverageOf = ({ work: { definition }, answer: { box }, units }: Loading, { mark }: Read): Coverage => ({
+const coverageOf = ({ work: { definition }, answer: { box }, units }: Load, { mark }: ParsedAnswer): Coverage => ({
   mostRows: hasFreeDimension(definition)
     ? null
     : units.sliceIds.length * windowsBetween(box.window.from, box.window.to, definition.period.every).length,

@@ -4,14 +4,14 @@ import { counted } from '../core/counted.ts'
 import { EtlError, type ErrorCode } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { showSpan, windowAt } from '../core/window.ts'
-import { judgedBefore, setVerdict } from '../ledger/answers.ts'
+import { recordedVerdict, setVerdict } from '../ledger/answers.ts'
 import { lockJob } from '../ledger/claim-fence.ts'
 import { insertQuarantine, type QuarantineEntry, supersede } from '../ledger/quarantine.ts'
 import { unitOfAnswer } from '../ledger/job-units.ts'
 import { sumOf } from '../load/difference.ts'
-import { isAnothers, type ParseReport } from '../parse/parse-report.ts'
-import type { JobWork, LandedAnswer, Loading, Read } from './job-work.ts'
-import { agreesPlainly, judgePoints, type PointsRule } from './judge-points.ts'
+import { isOfAnotherRequest, type ParseReport } from '../parse/parse-report.ts'
+import type { JobWork, LandedAnswer, Load, ParsedAnswer } from './job-work.ts'
+import { agreesWithoutDuplicates, judgePoints, type PointsRule } from './judge-points.ts'
 import { conflictRecords } from './rows-of-job.ts'
 
 /** Enough to see what is wrong with an answer that is refused. */
@@ -32,7 +32,7 @@ const judgeRejects = (work: JobWork, rejects: number, parsed: ParseReport): void
   const { definition, claim } = work
   const allowed = allowedRejects(work, read)
   const [first] = parsed.rejected
-  if (first !== undefined && isAnothers(parsed))
+  if (first !== undefined && isOfAnotherRequest(parsed))
     throw rowsOutside(work, `all ${read} rows are of other values, such as line ${first.line}: ${first.reason}`)
   if (rejects <= allowed) return
   throw new EtlError(
@@ -72,7 +72,7 @@ const judgeCount = ({ claim }: JobWork, distinct: number, { expectedRows }: Comp
 /** Throws INCOMPLETE, but for what a person released or the pipeline has loaded before. */
 const judgeSums = async ({ claim, runtime }: JobWork, { answerId, completeness: { otherSums } }: LandedAnswer): Promise<void> => {
   if (otherSums == null || claim.released) return
-  if ((await judgedBefore(runtime.database.kysely, answerId, claim.pipelineId)).isLoaded) return
+  if ((await recordedVerdict(runtime.database.kysely, answerId, claim.pipelineId)).isLoaded) return
   throw new EtlError(
     'INCOMPLETE',
     `${claim.box.key}: ${otherSums} The same came twice, so the report is held. The next run downloads it again, free of charge. Ask the service which is right; ` +
@@ -82,10 +82,14 @@ const judgeSums = async ({ claim, runtime }: JobWork, { answerId, completeness: 
 }
 
 /**
- * Throws where the answer is refused as a whole; returns `careful` where that depends on repeated keys, which this load did not look for. Conflicting rows
+ * Throws where the answer is refused as a whole; returns `deduplicate` where that depends on repeated keys, which this load did not look for. Conflicting rows
  * count as rejects, and identical ones as one.
  */
-export const judgeWhole = async (loading: Loading, points: PointsRule | null, read: Read): Promise<'good' | 'careful'> => {
+export const judgeAnswer = async (
+  loading: Load,
+  points: PointsRule | null,
+  read: ParsedAnswer,
+): Promise<'good' | 'deduplicate'> => {
   const { work, answer, conflicting } = loading
   const { parsed, mark, repeated } = read
   judgeLastLine(work, parsed)
@@ -97,9 +101,9 @@ export const judgeWhole = async (loading: Loading, points: PointsRule | null, re
   const { completeness } = answer
   if (repeated === null) {
     const { expectedRows } = completeness
-    if (expectedRows !== null && parsed.read > expectedRows) return 'careful'
+    if (expectedRows !== null && parsed.read > expectedRows) return 'deduplicate'
     judgeCount(work, parsed.read, completeness)
-    return points === null || agreesPlainly(loading, points, read) ? 'good' : 'careful'
+    return points === null || agreesWithoutDuplicates(loading, points, read) ? 'good' : 'deduplicate'
   }
   judgeCount(work, parsed.read - sumOf(repeated.duplicates), completeness)
   const { conflicts } = repeated
@@ -136,7 +140,7 @@ export const strayWords = ({ claim, definition }: JobWork, { strays, read }: Par
 }
 
 /** Writes the verdict, and keeps the rows behind it where they are too many; the data stays as it was. */
-export const refuse = async (
+export const recordRefusal = async (
   work: JobWork,
   answerId: number,
   { code, message }: { readonly code: ErrorCode; readonly message: string | null },

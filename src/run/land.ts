@@ -5,10 +5,10 @@ import { type Clock, once, steadyTime } from '../core/clock.ts'
 import { type ErrorCode, EtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import type { Manifest, Question } from '../extract/landing-files.ts'
-import { withPatience } from '../extract/in-time.ts'
+import { withGracePeriod } from '../extract/grace-period.ts'
 import type { LandingWriter } from '../extract/landing-writer.ts'
 import type { SourceContext } from '../extract/source.ts'
-import { begunOnly } from './begun-walk.ts'
+import { unfinished } from './landed-pages.ts'
 import type { JobWork } from './job-work.ts'
 import { asEtlError } from './settle.ts'
 import type { OpenContext } from './source-context.ts'
@@ -36,7 +36,7 @@ export interface Landed {
 }
 
 /** An answer with the same bytes as the one that the units have: nothing of it was kept. */
-export interface Spared {
+export interface UnchangedAnswer {
   readonly completeness: Completeness
   readonly manifest: null
 }
@@ -71,16 +71,16 @@ export const land = async (
   context: LandContext,
   askNumber: () => Promise<string>,
   loaded: string | null = null,
-): Promise<Landed | Spared> => {
+): Promise<Landed | UnchangedAnswer> => {
   const { runtime, claim, definition, source } = work
-  const spared: Payload[] = []
-  const parts = source.extract({ definition, box: claim.box }, { ...context, spare: (part) => spared.push(part) })
+  const behind: Payload[] = []
+  const parts = source.extract({ definition, box: claim.box }, { ...context, keepPart: (part) => behind.push(part) })
   const mask = maskOf(work, context)
   let writer: LandingWriter | null = null
   let begun: BegunPages | null = null
   let [kept, room]: [Kept[] | null, number] = [[], keptBytes]
   let isBetweenParts = false
-  const patience = withPatience(work.signal, runtime.clock, claim.kind === 'walk' ? stillLandsMs : 0)
+  const patience = withGracePeriod(work.signal, runtime.clock, claim.kind === 'walk' ? stillLandsMs : 0)
   const open = async () => openWriter(work, patience.signal, await askNumber(), context.question?.())
   try {
     // Each page is paid for as it comes, so the landing must open before the first request. A report opens later: its purchase brings its ask number.
@@ -114,7 +114,7 @@ export const land = async (
   } catch (error) {
     // In-flight pages are paid for, too.
     await parts.return(nothingRead).catch(() => undefined)
-    if ((await begun?.isKeptAfter(error, isBetweenParts ? spared : null)) === true) writer = null
+    if ((await begun?.isKeptAfter(error, isBetweenParts ? behind : null)) === true) writer = null
     throw error
   } finally {
     await writer?.abort()
@@ -161,7 +161,7 @@ const begunPages = (
       await book?.()
       // If pages of the earlier landings are still to be taken over, naming only the new landing would lose them.
       const isAmid = (await begun?.hasMore()) === true
-      if (!(await writer.save({ completeness: completenessOf(begunOnly, context) }))) return
+      if (!(await writer.save({ completeness: completenessOf(unfinished, context) }))) return
       if (saved === 0) await begun?.keep(writer.locator, isAmid)
       saved = pages
     } catch (error) {
@@ -174,15 +174,15 @@ const begunPages = (
     landed: (): void => {
       pages += 1
     },
-    /** Whether the landing is kept after an error: for its paid pages, or since the ledger names it. @param spared parts behind a missing one; null: a part was cut off */
-    isKeptAfter: async (error: unknown, spared: readonly Payload[] | null): Promise<boolean> => {
-      const goesOn = spared !== null && isWorthKeeping() && !spoiling.has(asEtlError(error).code)
+    /** Whether the landing is kept after an error: for its paid pages, or since the ledger names it. @param behind parts behind a missing one; null: a part was cut off */
+    isKeptAfter: async (error: unknown, behind: readonly Payload[] | null): Promise<boolean> => {
+      const goesOn = behind !== null && isWorthKeeping() && !spoiling.has(asEtlError(error).code)
       if (!goesOn && saved === 0) return false
       // People are told the walk's own error, so an error here is only logged.
       try {
-        for (const part of goesOn ? spared : []) await whole(mask(part), writer)
+        for (const part of goesOn ? behind : []) await whole(mask(part), writer)
         if (goesOn && begun !== undefined) for await (const part of begun.rest()) await whole(mask(part), writer)
-        await finishPatiently(() => writer.finish({ completeness: completenessOf(begunOnly, context) }), clock, context.signal)
+        await finishPatiently(() => writer.finish({ completeness: completenessOf(unfinished, context) }), clock, context.signal)
       } catch (cause) {
         logUnsaved(cause)
         return saved > 0

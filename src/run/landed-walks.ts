@@ -10,8 +10,8 @@ import { type Adopted, adoptWork, type FoundAnswer, knownPipeline } from '../led
 import { isLandingKnown } from '../ledger/answers.ts'
 import { isPlanned, makePipeline, walkPipelines } from '../ledger/pipelines.ts'
 import { walksUnderWay } from '../ledger/receipts.ts'
-import { bookFound } from '../ledger/request-credits.ts'
-import { isBegunOnly, paidFor } from './begun-walk.ts'
+import { countRestored } from '../ledger/request-credits.ts'
+import { isBegunOnly, paidFor } from './landed-pages.ts'
 import { answerIn } from './open-answer.ts'
 
 /** null: it is not whole. */
@@ -79,7 +79,7 @@ const takeUp = async (
     })
     const paid = paidFor(manifest)
     if (adopted === 'taken up' && paid.length > 0)
-      await bookFound(trx, { askedAt: manifest.landed_at, account, pipelineId: known.pipelineId, askNumber, paid })
+      await countRestored(trx, { askedAt: manifest.landed_at, account, pipelineId: known.pipelineId, askNumber, paid })
     return adopted
   })
 }

@@ -3,7 +3,7 @@ import { asksOf, metricsOf } from '../core/asks.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import type { ReportMemo } from '../core/report-shape.ts'
 import { unstopped } from '../db/stoppable.ts'
-import { inTime } from '../extract/in-time.ts'
+import { withinGracePeriod } from '../extract/grace-period.ts'
 import { boughtPath, intentPath, type Question, questionSchema, type Receipt } from '../extract/landing-files.ts'
 import { keyParameters } from '../ledger/pipelines.ts'
 import { type Purchase, purchaseOf, receiptWritten } from '../ledger/receipts.ts'
@@ -57,7 +57,7 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
           intended = null
         }
         // Nothing was sent. An intent that the ledger refused is not on record; where the database went away, it may be.
-        if (isKnown || !isEtlError(error)) await takeBack(memo, work, intended, messageOf(error)).catch(() => undefined)
+        if (isKnown || !isEtlError(error)) await withdrawUnsent(memo, work, intended, messageOf(error)).catch(() => undefined)
         throw error
       }
     },
@@ -70,7 +70,7 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
         if (purchase !== null) await landing.notes.remove(boughtPath(warehouse, purchase.ask_number, purchase.account, reportId))
       }
       const given = await memo.submitted(reportId, statusWord, async () => {
-        // Nothing was bought under the job's own number: its notes are removed, as in `takeBack`.
+        // Nothing was bought under the job's own number: its notes are removed, as in `withdrawJobs`.
         await forgetId()
         if (purchase !== null) await landing.notes.remove(intentPath(warehouse, purchase.ask_number))
       })
@@ -79,27 +79,27 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
       if (given === null && (await isNoted)) await receiptWritten(database.kysely, jobId, reportId).catch(() => undefined)
       return given
     },
-    withdrawn: (message) => takeBack(memo, work, intended, message),
+    withdrawn: (message) => withdrawUnsent(memo, work, intended, message),
   }
 }
 
 /** Pauses between attempts while the database is away: half a minute in all, as for an id. */
-const takeBackPausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
+const withdrawPausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
 
 /**
  * Withdraws an intent. Only this process knows that nothing was sent: an intent that stays is uncertain, and is held for a person. So the process waits
  * for a database that restarts, unless it must stop itself. It removes the receipt first: one that the ledger lacks looks like that of a newer ledger.
  */
-const takeBack = async (memo: ReportMemo, work: ReceiptWork, intended: Purchase | null, message: string): Promise<void> => {
+const withdrawUnsent = async (memo: ReportMemo, work: ReceiptWork, intended: Purchase | null, message: string): Promise<void> => {
   const { signal, claim } = work
   const { clock, landing, warehouse, log } = work.runtime
   const withdraw = async (): Promise<void> => {
     if (intended !== null) await landing.notes.remove(intentPath(warehouse, intended.ask_number))
     await memo.withdrawn(message)
   }
-  for (const pause of [...takeBackPausesMs, null]) {
+  for (const pause of [...withdrawPausesMs, null]) {
     try {
-      return await inTime({ signal, clock }, unstopped(withdraw))
+      return await withinGracePeriod({ signal, clock }, unstopped(withdraw))
     } catch (error) {
       if (pause === null || signal.aborted || isFinal(error)) throw error
       log.warn({ job_id: claim.jobId, error: messageOf(error) }, 'an intent that was not sent is still recorded')

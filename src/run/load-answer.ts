@@ -8,7 +8,7 @@ import { brokenRule, sqlStateOf } from '../db/database-error.ts'
 import { type Session, withSession } from '../db/session.ts'
 import { readAnswerUnits } from '../ledger/job-units.ts'
 import { copyRows, type RowsChunk } from '../load/copy-rows.ts'
-import { beginLoad, closeBeside, openBeside, prepareBeside } from '../load/difference.ts'
+import { beginLoad, closeStaging, openStaging, prepareStaging } from '../load/difference.ts'
 import { removeRepeated } from '../load/duplicates.ts'
 import {
   ensurePartitions,
@@ -20,14 +20,14 @@ import {
 } from '../load/partition.ts'
 import { copiedColumns, tableName } from '../load/table-columns.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
-import { isVerdict, judgeWhole, refuse } from './judge.ts'
-import { valuesCounted, learnPlainly, type PointsRule, readPointsRule } from './judge-points.ts'
-import { type JobWork, type LandedAnswer, type Loading, type LoadResult, tinyBytes, type Way } from './job-work.ts'
+import { isVerdict, judgeAnswer, recordRefusal } from './judge.ts'
+import { valuesCounted, learnWithoutDuplicates, type PointsRule, readPointsRule } from './judge-points.ts'
+import { type JobWork, type LandedAnswer, type Load, type LoadResult, tinyBytes, type LoadMode } from './job-work.ts'
 import { type Arrived, settleLoad } from './load-units.ts'
 import { planRows, rowsOf } from './rows-of-job.ts'
 
 /** The result of one attempt: loaded, or rolled back and to be tried another way. */
-type Outcome = { readonly loaded: LoadResult } | { readonly over: Way; readonly mayMake?: boolean }
+type Outcome = { readonly loaded: LoadResult } | { readonly over: LoadMode; readonly mayMake?: boolean }
 
 /** A load starts over where others write the same rows or a key comes twice. So many times in a row mean a defect, or a lock of somebody else. */
 const mostTurns = 6
@@ -42,34 +42,34 @@ const largeBytes = 1_000_000
 export const loadAnswer = async (work: JobWork, answer: LandedAnswer) => {
   const { claim, definition, runtime } = work
   const units = await readAnswerUnits(runtime.database.kysely, claim, answer)
-  const loading: Loading = { work, answer, units, conflicting: [] }
+  const loading: Load = { work, answer, units, conflicting: [] }
   const points = await readPointsRule(loading)
-  // Where a count is compared, rows of other jobs' units count too; only a careful load finds the repeated keys among them.
+  // Where a count is compared, rows of other jobs' units count too; only a deduplicating load finds the repeated keys among them.
   const isJudgedByMore = points !== null && units.numbers.includes(0)
-  let way: Way = repeating.has(definition) || isJudgedByMore ? 'careful' : units.isKnown ? 'again' : 'first'
+  let mode: LoadMode = repeating.has(definition) || isJudgedByMore ? 'deduplicate' : units.hasEarlierAnswer ? 'merge' : 'insert'
   let mayMake = !(await isCluster(runtime.database))
   for (let turn = 1; ; turn += 1) {
     const parsed = createParseReport()
-    const turning = { loading, points, parsed, way, mayMake, mayTurn: turn < mostTurns }
+    const turning = { loading, points, parsed, mode, mayMake, mayTurn: turn < mostTurns }
     try {
       const outcome = await withSession(runtime.database.pool, (session) => tryTurn(session, turning))
       if ('loaded' in outcome) return { result: outcome.loaded, parsed }
-      runtime.log.debug({ job_id: claim.jobId, way, over: outcome.over }, 'the load starts over')
+      runtime.log.debug({ job_id: claim.jobId, way: mode, over: outcome.over }, 'the load starts over')
       runtime.progress.counters.rowsRead -= parsed.rows
-      way = outcome.over
+      mode = outcome.over
       mayMake = outcome.mayMake ?? mayMake
     } catch (error) {
-      if (isVerdict(error)) await refuse(work, answer.answerId, error, [...parsed.rejected, ...loading.conflicting])
+      if (isVerdict(error)) await recordRefusal(work, answer.answerId, error, [...parsed.rejected, ...loading.conflicting])
       throw error
     }
   }
 }
 
 interface Turn {
-  readonly loading: Loading
+  readonly loading: Load
   readonly points: PointsRule | null
   readonly parsed: ParseReport
-  readonly way: Way
+  readonly mode: LoadMode
   /** Whether absent months may be made in the load's transaction. */
   readonly mayMake: boolean
   /** False: this is the last attempt, so an error of the database is final. */
@@ -77,10 +77,10 @@ interface Turn {
 }
 
 const tryTurn = async (session: Session, turn: Turn): Promise<Outcome> => {
-  const { loading, way, mayMake } = turn
+  const { loading, mode, mayMake } = turn
   const { definition, claim, requests } = loading.work
   const { window } = claim.box
-  const months = way === 'first' && mayMake ? await monthsToMake(session, definition, window, loading.answer.bytes) : null
+  const months = mode === 'insert' && mayMake ? await monthsToMake(session, definition, window, loading.answer.bytes) : null
   if (months === null) await ensurePartitions(session, definition, window)
   if (months === null && loading.answer.bytes > largeBytes) await ensureStatistics(session, definition, window)
   const known = [...requests]
@@ -92,7 +92,7 @@ const tryTurn = async (session: Session, turn: Turn): Promise<Outcome> => {
     if ('loaded' in outcome) requests.splice(0, known.length)
     return outcome
   } catch (error) {
-    const over = turn.mayTurn ? overAfter(session, way, error) : null
+    const over = turn.mayTurn ? overAfter(session, mode, error) : null
     // An error discards the session, and its transaction with it.
     if (over === null) throw refusedByTable(definition, error) ?? error
     await trx.rollback().execute()
@@ -101,23 +101,23 @@ const tryTurn = async (session: Session, turn: Turn): Promise<Outcome> => {
 }
 
 /** What a database error means for the next attempt; null: another attempt would not help. */
-const overAfter = (session: Session, way: Way, error: unknown): Outcome | null => {
+const overAfter = (session: Session, mode: LoadMode, error: unknown): Outcome | null => {
   switch (sqlStateOf(error)) {
-    // A key comes twice, or another load brought it meanwhile. A careful load excludes both, so there the table has a unique rule of its own.
+    // A key comes twice, or another load brought it meanwhile. A deduplicating load excludes both, so there the table has a unique rule of its own.
     case '23505':
-      return way === 'careful' ? null : { over: 'careful' }
+      return mode === 'deduplicate' ? null : { over: 'deduplicate' }
     // A deadlock, or a serialization failure where an administrator made SERIALIZABLE the default.
     case '40P01':
     case '40001':
-      return { over: way === 'first' ? 'again' : way }
+      return { over: mode === 'insert' ? 'merge' : mode }
     // PostgreSQL refuses COPY into a table with row security.
     case '0A000':
-      return way === 'first' ? { over: 'again' } : null
+      return mode === 'insert' ? { over: 'merge' } : null
     // A month was detached, so no partition takes the row. An error with a rule's name comes from a check that a user added.
     case '23514':
       if (brokenRule(error) !== null) return null
       forgetPartitions(session)
-      return { over: way, mayMake: false }
+      return { over: mode, mayMake: false }
     default:
       return null
   }
@@ -136,37 +136,38 @@ const refusedByTable = (definition: Definition, error: unknown): EtlError | null
 }
 
 const load = async (session: Session, turn: Turn, months: MadeMonths['months'] | null): Promise<Outcome> => {
-  const { loading, way, points, parsed } = turn
+  const { loading, mode, points, parsed } = turn
   const { work, answer } = loading
   const { definition, claim } = work
   const scope = { window: claim.box.window, slice: claim.box.slice, leftOut: [] }
-  const [isFirst, isCareful] = [way === 'first', way === 'careful']
-  const isFound = await beginLoad(session, definition, scope, { runId: claim.runId, looks: isFirst })
-  if (isFound) return { over: 'again' }
+  const [isInsert, isDeduplicating] = [mode === 'insert', mode === 'deduplicate']
+  const isFound = await beginLoad(session, definition, scope, { runId: claim.runId, looks: isInsert })
+  if (isFound) return { over: 'merge' }
   const made = months === null ? null : await makeMonths(session, definition, months)
-  if (months !== null && made === null) return { over: 'first', mayMake: false }
-  const beside = isFirst
+  if (months !== null && made === null) return { over: 'insert', mayMake: false }
+  const staging = isInsert
     ? null
-    : await openBeside(session, definition, { isTiny: answer.bytes <= tinyBytes, isNumbered: isCareful })
-  const plan = planRows(loading, { isCareful, counted: valuesCounted(points) ?? (isCareful ? [] : null) })
+    : await openStaging(session, definition, { isTiny: answer.bytes <= tinyBytes, isNumbered: isDeduplicating })
+  const plan = planRows(loading, { isDeduplicating, counted: valuesCounted(points) ?? (isDeduplicating ? [] : null) })
   const columns = [...copiedColumns(definition).map(({ name }) => name), '_unit_id']
-  const target = beside?.name ?? made?.target ?? `data."${tableName(definition)}"`
+  const target = staging?.name ?? made?.target ?? `data."${tableName(definition)}"`
   await inSpan('parse', { 'millrace.job': claim.box.key }, async () => {
     const written = await copyRows(session, { target, columns }, counted(work, rowsOf(loading, plan, parsed)))
     if (written !== parsed.rows) throw keptBack(target, parsed.rows, written)
   })
-  if (beside !== null) await prepareBeside(session, beside, parsed.rows)
-  const repeated = beside === null || !isCareful ? null : await removeRepeated(session, definition, beside)
+  if (staging !== null) await prepareStaging(session, staging, parsed.rows)
+  const repeated = staging === null || !isDeduplicating ? null : await removeRepeated(session, definition, staging)
   if (repeated !== null) noteRepeats(definition, repeated.duplicates.size + repeated.conflicts.length > 0)
   const read = { parsed, mark: plan.mark, repeated }
-  if ((await judgeWhole(loading, points, read)) === 'careful') return { over: 'careful' }
-  const arrived: Arrived = { loading, read, beside, made }
+  if ((await judgeAnswer(loading, points, read)) === 'deduplicate') return { over: 'deduplicate' }
+  const arrived: Arrived = { loading, read, staging, made }
   const settled = await inSpan('load', { 'millrace.job': claim.box.key, 'millrace.rows': parsed.read }, () =>
     settleLoad(session, arrived),
   )
   if (typeof settled === 'string') return { over: settled }
-  if (points !== null && repeated === null && !(await learnPlainly(loading, points, read, settled))) return { over: 'careful' }
-  if (beside !== null) await closeBeside(session, beside)
+  if (points !== null && repeated === null && !(await learnWithoutDuplicates(loading, points, read, settled)))
+    return { over: 'deduplicate' }
+  if (staging !== null) await closeStaging(session, staging)
   return { loaded: settled }
 }
 

@@ -4,13 +4,13 @@ import { EtlError } from '../core/errors.ts'
 import { type RowCounts, zeroCounts } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import { finishJob, lockJob } from '../ledger/claim-fence.ts'
-import { type AnswerUnits, isGiven, isUnitOf, passOver, type TakenUnits, takeUnits } from '../ledger/job-units.ts'
+import { type AnswerUnits, isUsedUnitNumber, isUnitOf, detachSkipped, type LockedUnits, lockUnits } from '../ledger/job-units.ts'
 import { recordLoad, recordTests, type WindowLoad } from '../ledger/loads.ts'
 import { insertQuarantine, type QuarantineEntry, supersede, supersedeReplaced } from '../ledger/quarantine.ts'
 import { recordRequests } from '../ledger/requests.ts'
 import {
-  type Beside,
-  cameOf,
+  type StagingTable,
+  staged,
   type Loaded,
   loadedRows,
   momentOf,
@@ -35,23 +35,23 @@ import {
   refuseUnpublished,
   type Tally,
 } from './hold-units.ts'
-import { type Loading, type LoadResult, type Read, tinyBytes, type Way } from './job-work.ts'
+import { type Load, type LoadResult, type ParsedAnswer, tinyBytes, type LoadMode } from './job-work.ts'
 import { conflictRecords } from './rows-of-job.ts'
 import { testUnits } from './test-units.ts'
 import { driftOf, fieldsOf } from './vanished-columns.ts'
 
 /** An answer whose rows are in the database, found good as a whole. */
 export interface Arrived {
-  readonly loading: Loading
-  readonly read: Read
+  readonly loading: Load
+  readonly read: ParsedAnswer
   /** null: the rows are in the table already, or in months that are being made. */
-  readonly beside: Beside | null
+  readonly staging: StagingTable | null
   readonly made: MadeMonths | null
 }
 
 /** The outcome of the job's units: all writes that follow derive from it. */
 interface Shared {
-  readonly taken: TakenUnits
+  readonly taken: LockedUnits
   readonly scope: UnitScope
   readonly loaded: readonly Tally[]
   readonly held: readonly Held[]
@@ -60,27 +60,27 @@ interface Shared {
 const nothingLoaded: Loaded = { byUnit: new Map(), rows: 0, newest: null }
 
 /** Call in the load's transaction. Returns the way to start over with, where another load came between or a key comes twice. Throws FENCED. */
-export const settleLoad = async (session: Session, arrived: Arrived): Promise<LoadResult | Way> => {
-  const { loading, beside, read } = arrived
+export const settleLoad = async (session: Session, arrived: Arrived): Promise<LoadResult | LoadMode> => {
+  const { loading, staging, read } = arrived
   const { work, answer } = loading
   const { claim, definition } = work
   const started = work.runtime.clock.now()
   await lockJob(session.kysely, claim)
-  const found = await takeUnits(session.kysely, claim, answer.answerId)
+  const found = await lockUnits(session.kysely, claim, answer.answerId)
   const taken = { ...found, skipped: [...found.skipped, ...loading.units.outside] }
-  if (beside === null && (taken.isKnown || !taken.isLater)) return 'again'
+  if (staging === null && (taken.hasEarlierAnswer || !taken.isLater)) return 'merge'
   const all: UnitScope = { window: claim.box.window, slice: claim.box.slice, leftOut: taken.skipped }
-  const before = beside === null ? nothingLoaded : await loadedRows(session, definition, all)
+  const before = staging === null ? nothingLoaded : await loadedRows(session, definition, all)
   await refuseUngiven(session, loading, before)
   const tallies = tallyUnits(arrived, taken, before)
   const rule = await holdRuleOf(session.kysely, loading, read.parsed)
   const keeping = heldOf(rule, tallies, new Map()).map(({ number }) => number)
-  const answered = { units: tallies, rows: rowsOfAnswer(arrived, all), mayBeLoaded: beside !== null }
+  const answered = { units: tallies, rows: rowsOfAnswer(arrived, all), mayBeLoaded: staging !== null }
   const tested = await testUnits(session, loading, answered, keeping)
   const held = heldOf(rule, tallies, tested.held)
-  // Repeated rows count twice until a careful load finds them; in the table the key refuses them. Rows of held units must not be in the table.
-  const isDoubtful = beside === null ? tested.held.size > 0 || held.some(({ rows }) => rows > 0) : tested.failures.length > 0
-  if (isDoubtful && read.repeated === null) return 'careful'
+  // Repeated rows count twice until a deduplicating load finds them; in the table the key refuses them. Rows of held units must not be in the table.
+  const isDoubtful = staging === null ? tested.held.size > 0 || held.some(({ rows }) => rows > 0) : tested.failures.length > 0
+  if (isDoubtful && read.repeated === null) return 'deduplicate'
   const isHeld = new Set(held.map(({ number }) => number))
   const shared: Shared = {
     taken,
@@ -90,24 +90,24 @@ export const settleLoad = async (session: Session, arrived: Arrived): Promise<Lo
   }
   await refuseUnpublished(session.kysely, loading, shared.loaded, held)
   const written = await writeRows(session, arrived, shared, before)
-  if (written === null) return 'careful'
+  if (written === null) return 'deduplicate'
   const heldBecause = await holdBack(session, loading, held, rule)
   const drift = await driftOf(session.kysely, loading, read.parsed)
   const counts = await record(session, arrived, shared, { ...written, started, drift })
   if (definition.tests.length > 0) await recordTests(session.kysely, claim, answer.answerId, tested.failures)
-  await passOver(session.kysely, claim, taken.skipped)
+  await detachSkipped(session.kysely, claim, taken.skipped)
   await recordRequests(session.kysely, [...work.requests])
   await finishJob(session.kysely, claim, 'loaded', { mayPass: taken.skipped.length > 0, isLocked: true })
-  if (claim.cells > 1 || taken.isKnown) await supersedeReplaced(session.kysely, claim.pipelineId, claim.pipeline)
+  if (claim.cells > 1 || taken.hasEarlierAnswer) await supersedeReplaced(session.kysely, claim.pipelineId, claim.pipeline)
   const units = { unitsLoaded: shared.loaded.length, unitsHeld: held.length, unitsSkipped: taken.skipped.length }
   return { ...counts, ...units, heldBecause, drift }
 }
 
 /** Throws TABLE_DRIFT where a loaded row bears a unit number that the ledger has not given: a later unit would get that number and the row with it. */
-const refuseUngiven = async ({ kysely }: Session, { work, units }: Loading, { byUnit }: Loaded): Promise<void> => {
+const refuseUngiven = async ({ kysely }: Session, { work, units }: Load, { byUnit }: Loaded): Promise<void> => {
   const own = new Set(units.numbers)
   const highest = [...byUnit.keys()].reduce((most, number) => (own.has(number) ? most : Math.max(most, number)), 0)
-  if (highest === 0 || (await isGiven(kysely, highest))) return
+  if (highest === 0 || (await isUsedUnitNumber(kysely, highest))) return
   throw new EtlError(
     'TABLE_DRIFT',
     `${work.claim.box.key}: rows in data.${tableName(work.definition)} bear the number of unit ${highest}, which this ledger has not given to any. ` +
@@ -118,7 +118,7 @@ const refuseUngiven = async ({ kysely }: Session, { work, units }: Loading, { by
 /** The job's units that take the answer, with what came for them. */
 const tallyUnits = (
   { loading: { units }, read: { mark, repeated } }: Arrived,
-  { skipped }: TakenUnits,
+  { skipped }: LockedUnits,
   before: Loaded,
 ): readonly Tally[] => {
   const isSkipped = new Set(skipped)
@@ -132,7 +132,7 @@ const tallyUnits = (
       ...{ number, window: Math.floor(place / units.sliceIds.length), slice: place % units.sliceIds.length },
       rows: (mark.rows[place] ?? 0) - duplicates - conflicting,
       refused: (mark.rejects[place] ?? 0) + conflicting,
-      isElsewhere: mark.others[place % units.sliceIds.length] === 1,
+      hasOtherPeriods: mark.others[place % units.sliceIds.length] === 1,
       previous: before.byUnit.get(number) ?? 0,
       duplicates,
     })
@@ -141,9 +141,9 @@ const tallyUnits = (
 }
 
 /** The answer's rows as a table, with `_unit_id`. */
-const rowsOfAnswer = ({ beside, made, loading }: Arrived, scope: UnitScope): RawBuilder<unknown> => {
+const rowsOfAnswer = ({ staging, made, loading }: Arrived, scope: UnitScope): RawBuilder<unknown> => {
   const { definition } = loading.work
-  if (beside !== null) return cameOf({ beside, scope })
+  if (staging !== null) return staged({ staging, scope })
   return made === null
     ? sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})`
     : rowsOfMonths(made)
@@ -169,9 +169,9 @@ const writeRows = async (
   { taken, scope, loaded, held }: Shared,
   before: Loaded,
 ): Promise<WrittenAt | null> => {
-  const { beside, made, loading, read } = arrived
+  const { staging, made, loading, read } = arrived
   const { definition, claim } = loading.work
-  if (beside === null) {
+  if (staging === null) {
     // No rows of held units are among these: only rejects came for them.
     if (made !== null) await attachMonths(session, definition, made)
     const inserted = new Map(loaded.filter(({ rows }) => rows > 0).map(({ number, rows }) => [number, rows]))
@@ -185,7 +185,7 @@ const writeRows = async (
   ]
   const moment = await momentOf(session, definition, scope, [before.newest, taken.lastLoad])
   const written = await writeDifference({
-    ...{ session, definition, scope, beside, moment, runId: claim.runId },
+    ...{ session, definition, scope, staging, moment, runId: claim.runId },
     came: loaded.reduce((sum, { rows }) => sum + rows, 0),
     loaded: before.rows - held.reduce((sum, { previous }) => sum + previous, 0),
     hasProtected: await protectKeys(session, definition, keys),
@@ -213,7 +213,11 @@ const record = async (
   if (isWithoutRows || sumOf(written.inserted) > 0) {
     const rows = rowsOfAnswer(arrived, scope)
     const slice = valuesOf(Object.keys(claim.box.slice), units, loaded)
-    await addDimensions(session.kysely, definition, { slice, rows, isTiny: arrived.beside === null && answer.bytes <= tinyBytes })
+    await addDimensions(session.kysely, definition, {
+      slice,
+      rows,
+      isTiny: arrived.staging === null && answer.bytes <= tinyBytes,
+    })
   }
   if (loaded.length > 0)
     await recordLoad(session.kysely, {

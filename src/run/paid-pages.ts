@@ -5,11 +5,11 @@ import { type EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { creditsFor, exact, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
-import { bookLost, hasBudget, type Held, nothingHeld, type Payer, reservePages, setReserved } from '../ledger/budget.ts'
+import { chargeLost, hasBudget, type Held, nothingHeld, type Payer, reservePages, setReserved } from '../ledger/budget.ts'
 import type { PriceSubject } from '../ledger/prices.ts'
 import { pagePrices } from '../plan/price.ts'
-import type { BegunWalk } from './begun-walk.ts'
-import { beginAlone, endWalk, isPaid, type PaidAnswer } from './read-balance.ts'
+import type { LandedPages } from './landed-pages.ts'
+import { beginPricingPage, endWalk, isPaid, type PaidAnswer } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
 import { outlast } from '../db/outlast.ts'
 import { buysNothing } from '../ledger/warehouse.ts'
@@ -29,11 +29,11 @@ export const paidPages = (
   work: JobWork,
   payer: Payer,
   subject: PriceSubject,
-  begun: BegunWalk,
+  begun: LandedPages,
   context: () => SourceContext,
 ): PaidPages => {
-  const purse = hasBudget(payer) ? purseOf(work, payer) : null
-  const turns = turnsOf((size) => beginAlone(work, context(), subject, size, purse !== null))
+  const reserver = hasBudget(payer) ? createReserver(work, payer) : null
+  const turns = turnsOf((size) => beginPricingPage(work, context(), subject, size, reserver !== null))
   const bills: (number | null)[] = []
   return {
     paying: async (request, send) => {
@@ -46,13 +46,13 @@ export const paidPages = (
       let reserved: Reserved | undefined
       const begin = async (): Promise<void> => {
         await turn.begin()
-        reserved = await purse?.reserve(request.paidFor, request.part ?? 1)
+        reserved = await reserver?.reserve(request.paidFor, request.part ?? 1)
         await turn.look()
       }
       /** Books the bill before others get the turn and the rest of the reserved credits. */
       const end = async (endTurn = turn.end): Promise<void> => {
         try {
-          if (turn.isAlone() || purse !== null) await outlast(work.runtime, work.signal, () => book(work))
+          if (turn.isAlone() || reserver !== null) await outlast(work.runtime, work.signal, () => book(work))
         } finally {
           endTurn()
         }
@@ -66,7 +66,7 @@ export const paidPages = (
         await begin()
       }
       const told = async (answer: PaidAnswer, rows: number | null, credits: number | null): Promise<void> => {
-        const { said, byBalance } = await billOf(work, turn, purse, { rows, credits }, context)
+        const { said, byBalance } = await billOf(work, turn, reserver, { rows, credits }, context)
         bills.push(said ?? byBalance)
         await answer.billed(rows, said, byBalance)
       }
@@ -75,7 +75,7 @@ export const paidPages = (
         const answer = await send({ letOthers: again, onTurn: async () => reserved?.again() })
         if (isPaid(answer)) return { ...answer, billed: once((rows, credits) => told(answer, rows, credits).finally(keep)) }
         // A refused page costs nothing and shows no price: under a budget the next page is requested alone instead.
-        await end(purse === null ? turn.end : turn.leave)
+        await end(reserver === null ? turn.end : turn.leave)
         return answer
       } catch (error) {
         // The caller gets the error of the request: `keep` only logs its own.
@@ -88,16 +88,16 @@ export const paidPages = (
     end: () => {
       turns.end()
       endWalk(work, subject)
-      return purse?.end() ?? Promise.resolve()
+      return reserver?.end() ?? Promise.resolve()
     },
   }
 }
 
 /** Turns in which pages of a job are requested alone; each turn ends once, whatever became of its page. @param take null: no page needs a turn any more */
-const turnsOf = (take: (size: PurchaseSize) => ReturnType<typeof beginAlone>) => {
+const turnsOf = (take: (size: PurchaseSize) => ReturnType<typeof beginPricingPage>) => {
   const ends = new Set<() => void>()
   const of = (size: PurchaseSize) => {
-    let alone: Awaited<ReturnType<typeof beginAlone>> = null
+    let alone: Awaited<ReturnType<typeof beginPricingPage>> = null
     const end = (): void => {
       if (ends.delete(end)) alone?.end()
     }
@@ -129,14 +129,14 @@ const turnsOf = (take: (size: PurchaseSize) => ReturnType<typeof beginAlone>) =>
 const billOf = async (
   { claim }: JobWork,
   turn: { bill(): Promise<number | null> },
-  purse: { isBlind(): boolean } | null,
+  reserver: { isBlind(): boolean } | null,
   { rows, credits }: { readonly rows: number | null; readonly credits: number | null },
   context: () => SourceContext,
 ) => {
   const said = readableBill(credits)
   const byBalance = said === null ? await turn.bill() : null
   // An answer that could not be read may have been free.
-  const isUncounted = rows !== null && byBalance === null && purse?.isBlind() === true
+  const isUncounted = rows !== null && byBalance === null && reserver?.isBlind() === true
   const unread = said === null ? unreadWords(claim.box.key, credits, isUncounted) : null
   if (unread !== null) context().notice('BILL_UNREADABLE', unread)
   return { said, byBalance }
@@ -172,7 +172,7 @@ interface Reserved {
   again(): Promise<void>
 }
 
-const purseOf = (work: JobWork, payer: Payer) => {
+const createReserver = (work: JobWork, payer: Payer) => {
   const { runtime, claim } = work
   const { kysely } = runtime.database
   let held = nothingHeld
@@ -198,7 +198,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
     // Pages are landed in order: after one that could not be paid for no later one is of use.
     if (refused !== null) throw refused
     const { page, unit } = await pricesOfWork(work, size)
-    lost ??= bookLost(kysely, claim, payer)
+    lost ??= chargeLost(kysely, claim, payer)
     await lost
     isBlind = page === null
     // The whole unit must fit into the budgets. One that fits into no day or month is bought page by page.

@@ -6,13 +6,13 @@ import { exact, isSettled, type PurchaseSize } from '../core/learned-price.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { stopsWith } from '../db/stoppable.ts'
-import { countedOf, hasReading, isAlone, keepReading } from '../ledger/spent.ts'
+import { chargesOf, hasReading, isOnlySpender, keepReading } from '../ledger/spent.ts'
 import { dropBalancePrices, type PriceSubject, priceKnown } from '../ledger/prices.ts'
 import { accountsOf } from './apis.ts'
 import type { Runtime } from './runtime.ts'
 import type { HttpAnswer } from '../extract/http-types.ts'
-import type { Meter, SourceContext } from '../extract/source.ts'
-import { lookContext, sourceOf } from '../plan/plan-context.ts'
+import type { Balance, SourceContext } from '../extract/source.ts'
+import { probeContext, sourceOf } from '../plan/plan-context.ts'
 import type { JobWork } from './job-work.ts'
 import { outlast } from '../db/outlast.ts'
 
@@ -20,19 +20,19 @@ import { outlast } from '../db/outlast.ts'
 const meterMs = 10_000
 
 /** Reads before the first paid request of a month, to have something to compare with, and after a run. While other processes buy, nothing can be compared: the last of them reads. */
-export const readMeters = async (
+export const readBalances = async (
   runtime: Runtime,
   definitions: readonly Definition[],
   signal: AbortSignal,
   when: 'before' | 'after',
 ): Promise<void> => {
   const { sources, log, database } = runtime
-  const metered = definitions.filter(({ source }) => sources.get(source)?.meter !== undefined)
-  for (const { definitions: group } of accountsOf(metered)) {
+  const withBalance = definitions.filter(({ source }) => sources.get(source)?.balance !== undefined)
+  for (const { definitions: group } of accountsOf(withBalance)) {
     const [first] = group
     if (first === undefined || signal.aborted) continue
     const read = async (): Promise<void> => {
-      if (when === 'after' || !(await hasReading(database.kysely, meterOf(first)))) await readMeter(runtime, first, signal)
+      if (when === 'after' || !(await hasReading(database.kysely, meterOf(first)))) await recordReading(runtime, first, signal)
     }
     const soon = AbortSignal.any([signal, AbortSignal.timeout(meterMs / 2)])
     await stopsWith(soon, read).catch((error: unknown) =>
@@ -46,13 +46,13 @@ export const readMeters = async (
 
 const meterOf = ({ source, account, pipeline }: Definition) => ({ api: apiNameOf(source), account, pipeline })
 
-const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSignal): Promise<void> => {
+const recordReading = async (runtime: Runtime, definition: Definition, stop: AbortSignal): Promise<void> => {
   const { database, progress } = runtime
   const of = meterOf(definition)
-  const before = await countedOf(database.kysely, of)
+  const before = await chargesOf(database.kysely, of)
   if (!before.isQuiet) return
   const left = await readBalance(runtime, definition, AbortSignal.any([stop, AbortSignal.timeout(meterMs)]))
-  const after = await countedOf(database.kysely, of)
+  const after = await chargesOf(database.kysely, of)
   if (left === null || !after.isQuiet || after.requests !== before.requests || after.reports !== before.reports) return
   const difference = await keepReading(database.kysely, of, left, after)
   if (difference === null || difference === 0) return
@@ -148,7 +148,7 @@ export const endWalk = ({ runtime, claim }: JobWork, subject: PriceSubject): voi
 }
 
 /** Begins a page whose bill may settle the price, once no other page and no other walk of this process does so. null: the price is settled, or nothing can show it. @param isBudgeted others wait for its bill */
-export const beginAlone = async (
+export const beginPricingPage = async (
   work: JobWork,
   context: SourceContext,
   subject: PriceSubject,
@@ -167,8 +167,8 @@ export const beginAlone = async (
       end()
       return null
     }
-    const read = (): Promise<Meter | null> => readAlone(work, context, isBudgeted ? mostLooks : 1)
-    let before: Meter | null = null
+    const read = (): Promise<Balance | null> => readAlone(work, context, isBudgeted ? mostLooks : 1)
+    let before: Balance | null = null
     let isLooking = false
     return {
       /** Reads the balance right before the request: by then the page's credits are reserved, and no other walk under that budget requests pages. */
@@ -212,9 +212,9 @@ const readBalance = async (
   runtime: Pick<Runtime, 'sources' | 'service' | 'log' | 'clock'>,
   definition: Definition,
   signal: AbortSignal,
-): Promise<Meter | null> => {
-  const { meter } = sourceOf(runtime, definition)
-  return (await meter?.(lookContext(runtime, definition, { signal, attempts: 1, record: () => undefined }))) ?? null
+): Promise<Balance | null> => {
+  const { balance } = sourceOf(runtime, definition)
+  return (await balance?.(probeContext(runtime, definition, { signal, attempts: 1, record: () => undefined }))) ?? null
 }
 
 /** Commands that wait for a budget claim a job and give it back each second: so many reads find a moment at which none is at work. */
@@ -226,26 +226,26 @@ const readAlone = async (
   { runtime, source, claim, definition }: JobWork,
   { signal }: SourceContext,
   looks: number,
-): Promise<Meter | null> => {
-  if (source.meter === undefined) return null
+): Promise<Balance | null> => {
+  if (source.balance === undefined) return null
   const { account, pipeline } = definition
   for (let look = 1; ; look += 1) {
     const left = await readBalance(runtime, definition, signal).catch((): null => null)
     // Reports are paid from another balance where the two are not the same number (fact 49).
-    const hasOwnPurse = left !== null && left.requests !== null && left.credits !== null && left.requests !== left.credits
-    const own = { processId: claim.holder, source: definition.source, hasOwnPurse }
-    if (await isAlone(runtime.database.kysely, { account, pipeline }, own)) return left
+    const hasOwnBalance = left !== null && left.requests !== null && left.credits !== null && left.requests !== left.credits
+    const own = { processId: claim.holder, source: definition.source, hasOwnBalance }
+    if (await isOnlySpender(runtime.database.kysely, { account, pipeline }, own)) return left
     if (left === null || look >= looks) return null
     await runtime.clock.sleep(betweenLooksMs, signal)
   }
 }
 
 /** Credits between two readings; null: unknown. Where only the balance of reports is known and it stays, pages may be paid from another balance (fact 49). */
-const costOf = (before: Meter, now: Meter): number | null => {
-  const purse = before.requests === null && now.requests === null ? 'credits' : 'requests'
-  const [was, is] = [before[purse], now[purse]]
+const costOf = (before: Balance, now: Balance): number | null => {
+  const counter = before.requests === null && now.requests === null ? 'credits' : 'requests'
+  const [was, is] = [before[counter], now[counter]]
   if (was === null || is === null || is > was) return null
-  return is === was && purse === 'credits' ? null : exact(was - is)
+  return is === was && counter === 'credits' ? null : exact(was - is)
 }
 
 export type PaidAnswer = HttpAnswer & Required<Pick<HttpAnswer, 'billed'>>

@@ -17,7 +17,7 @@ import {
 import { openAnswer } from './open-answer.ts'
 import type { Runtime } from './runtime.ts'
 import type { PlanCounts } from '../plan/plan-runtime.ts'
-import { inTurns } from '../plan/sample-windows.ts'
+import { inBatches } from '../plan/sample-windows.ts'
 import { type RunRequest, type RunResult, runJobs } from './run-jobs.ts'
 
 interface ReplayRange {
@@ -145,7 +145,7 @@ const missingWords = ({ landing }: Runtime, missing: number): string =>
 const atOnce = 32
 
 const answersHere = async (runtime: Runtime, answers: readonly KeptAnswer[]): Promise<number[]> => {
-  const found = await inTurns(answers, atOnce, (answer) => isHere(runtime, answer))
+  const found = await inBatches(answers, atOnce, (answer) => isHere(runtime, answer))
   return answers.filter((_, place) => found[place]).map(({ answerId }) => answerId)
 }
 

@@ -11,21 +11,21 @@ import { createAnswerParser, readRecords } from '../parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../parse/parse-plan.ts'
 import { cutRaw, longestRaw, type ParseReport, shortRaw } from '../parse/parse-report.ts'
 import { createUnitMark, type MarkedUnits, type MarkPlaces, type UnitMark } from '../parse/unit-mark.ts'
-import type { Loading } from './job-work.ts'
+import type { Load } from './job-work.ts'
 
 /**
  * How an answer is parsed for one job. @param counted metrics whose values are counted, for which every cell is read; null: none are
- * @param isCareful whether repeated keys are looked for, in all of the answer: the service's count is not that of a part
+ * @param isDeduplicating whether repeated keys are looked for, in all of the answer: the service's count is not that of a part
  */
 export const planRows = (
-  { work, answer, units }: Loading,
-  { isCareful, counted }: { readonly isCareful: boolean; readonly counted: readonly string[] | null },
+  { work, answer, units }: Load,
+  { isDeduplicating, counted }: { readonly isDeduplicating: boolean; readonly counted: readonly string[] | null },
 ): ParsePlan & { readonly mark: UnitMark } => {
   const { definition, source } = work
   const plan = compileParsePlan(definition, answer.box, source, answer.completeness.dialect, counted ?? [])
   const constants = constantColumns(definition, answer.box).map(({ value }) => `\t${escapeCell(constantText(value))}`)
   const mark = createUnitMark(
-    { ...markedUnits(plan, { work, units }), keepsOthers: isCareful },
+    { ...markedUnits(plan, { work, units }), keepsOthers: isDeduplicating },
     { ...placesOf({ work }, counted !== null), others: plan.others.length },
     constants.join(''),
   )
@@ -38,7 +38,7 @@ export const constantText = (value: string | boolean | number | readonly string[
 
 const markedUnits = (
   plan: ParsePlan,
-  { work: { definition, claim }, units }: Pick<Loading, 'work' | 'units'>,
+  { work: { definition, claim }, units }: Pick<Load, 'work' | 'units'>,
 ): Omit<MarkedUnits, 'keepsOthers'> => {
   const columns = unitColumns(definition).map(({ name }) => ({
     // As the answer spells the value after its cast: `007` is category 7.
@@ -58,7 +58,7 @@ const markedUnits = (
   return { slices, sliceCount: units.sliceIds.length, windowOf, numbers: units.numbers }
 }
 
-const placesOf = ({ work: { definition } }: Pick<Loading, 'work'>, countsValues: boolean): Omit<MarkPlaces, 'others'> => {
+const placesOf = ({ work: { definition } }: Pick<Load, 'work'>, countsValues: boolean): Omit<MarkPlaces, 'others'> => {
   const inAnswer = parsedColumns(definition)
   const key = parsedKey(definition).map(({ name }) => name)
   const told = unitColumns(definition).map(({ name }) => name)
@@ -79,7 +79,7 @@ const placesOf = ({ work: { definition } }: Pick<Loading, 'work'>, countsValues:
 
 /** Rows as they are parsed. What was rejected or counted is in `parsed` and in the mark. Throws as the parser does, and INTERRUPTED. */
 export async function* rowsOf(
-  { work, answer }: Loading,
+  { work, answer }: Load,
   plan: ParsePlan,
   parsed: ParseReport,
 ): AsyncGenerator<RowsChunk, void, void> {
@@ -106,10 +106,10 @@ interface ConflictRecord extends QuarantineEntry {
   readonly ordinal: number
 }
 
-/** Raw records of rows by the number that a careful load gave them, read again from the landing. */
-export const conflictRecords = async (loading: Loading, ordinals: ReadonlySet<number>): Promise<readonly ConflictRecord[]> => {
+/** Raw records of rows by the number that a deduplicating load gave them, read again from the landing. */
+export const conflictRecords = async (loading: Load, ordinals: ReadonlySet<number>): Promise<readonly ConflictRecord[]> => {
   if (ordinals.size === 0) return []
-  const plan = planRows(loading, { isCareful: true, counted: null })
+  const plan = planRows(loading, { isDeduplicating: true, counted: null })
   const most = ordinals.size > few ? shortRaw : longestRaw
   const entries: ConflictRecord[] = []
   for await (const { raw, ...record } of readRecords(loading.answer.parts(), plan, ordinals))

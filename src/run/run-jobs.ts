@@ -19,17 +19,17 @@ import {
 } from '../ledger/breaks.ts'
 import { isCancelled } from '../ledger/cancel-request.ts'
 import { databaseMs } from '../db/database-clock.ts'
-import { forecasts, keepForecasts } from '../ledger/month-end.ts'
+import { forecasts, recordForecasts } from '../ledger/month-end.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
 import { leaveUnserved } from '../ledger/serving.ts'
-import { bringForward, endForgotten, leaveBeside, leaveUntakeable, runWaits } from '../ledger/wait-list.ts'
+import { makeJobsDue, endMissedWaits, deferOutsideJobs, leaveUntakeable, runWaits } from '../ledger/wait-list.ts'
 import {
   emptySummary,
   finishRun,
   openJobs,
   type RunSummary,
-  requestsSpared,
-  unitsPassed,
+  requestsSaved,
+  unitsSkipped,
   rowsByPipeline,
   runSummary,
   startRun,
@@ -41,10 +41,10 @@ import { lookBackStart } from '../plan/frames.ts'
 import { isOfBreak, judgeRestated } from '../plan/method-break.ts'
 import type { PlanCounts } from '../plan/plan-runtime.ts'
 import { pricesOf } from '../plan/price.ts'
-import { takeInLeft } from './left-behind.ts'
+import { recordNoted } from './unrecorded-work.ts'
 import { createLineage } from './lineage.ts'
 import { tellRunWaits } from './progress.ts'
-import { readMeters } from './read-balance.ts'
+import { readBalances } from './read-balance.ts'
 import { publishAttributes } from './refresh-attributes.ts'
 import type { Runtime } from './runtime.ts'
 import { watchEvery, workLoop } from './work-loop.ts'
@@ -68,7 +68,7 @@ export interface RunResult {
   readonly summary: RunSummary
   readonly seconds: number
   /** HTTP requests not made because a probe showed that the loaded answer still holds. */
-  readonly requestsSpared: number
+  readonly requestsSaved: number
   /** Units, counted as unchanged, that hold a newer answer than the one that came. */
   readonly passed: number
   /** Units left waiting because the service did not answer, or refused too many requests. */
@@ -108,7 +108,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     const counts = planning ?? nothingPlanned
     const span = { 'millrace.run_id': runId, 'millrace.command': request.command, 'millrace.units': counts.units }
     if (counts.jobs > 0 && asks(request))
-      await inSpan('meter', span, () => readMeters(runtime, request.definitions, request.signal, 'before'))
+      await inSpan('meter', span, () => readBalances(runtime, request.definitions, request.signal, 'before'))
     const worked = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request, cancel.signal)))
     const cancelled = planning === null || worked
     if (cancelled) return await endEarly(runtime, runId, started, counts, 'cancelled')
@@ -120,7 +120,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     const bought = counts.jobs > 0 && asks(request) ? await runSummary(kysely, runId) : null
     // A night that only sampled leaves the reading to the next run with jobs. Pages at an unknown price count 0, so loaded units decide, too.
     if (bought !== null && (bought.quota_used > 0 || bought.units.loaded > 0))
-      await inSpan('meter', span, () => readMeters(runtime, request.definitions, request.signal, 'after'))
+      await inSpan('meter', span, () => readBalances(runtime, request.definitions, request.signal, 'after'))
     if (asks(request)) await foretell(runtime, runId, request.definitions)
     await noticeTakenBack(runtime, runId)
     const summary = withAside(await runSummary(kysely, runId), counts)
@@ -132,9 +132,9 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     const heldAlone = state === 'failed' && summary.units.failed + counts.held + unanswered + aside.listsNotObeyed === 0
     const pipelines = await rowsByPipeline(kysely, runId)
     await finishRun(kysely, runId, state, { ...summary, seconds, pipelines, held_alone: heldAlone })
-    const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
-    const passed = summary.units.unchanged > 0 ? await unitsPassed(kysely, runId) : 0
-    return { runId, summary, seconds, requestsSpared: spared, passed, unanswered, ...aside, state }
+    const saved = summary.units.unchanged > 0 ? await requestsSaved(kysely, runId) : 0
+    const passed = summary.units.unchanged > 0 ? await unitsSkipped(kysely, runId) : 0
+    return { runId, summary, seconds, requestsSaved: saved, passed, unanswered, ...aside, state }
   } catch (error) {
     if (request.signal.aborted)
       return endEarly(runtime, runId, started, nothingPlanned, 'interrupted').catch(() => Promise.reject(error))
@@ -169,7 +169,7 @@ const endEarly = async (
   await stopsWith(soon, () => finishRun(kysely, runId, state, { ...summary, seconds, pipelines })).catch((error: unknown) =>
     log.warn({ run_id: runId, error: messageOf(error) }, `the ${state} run could not be closed`),
   )
-  return { runId, summary, seconds, requestsSpared: 0, passed: 0, unanswered: 0, ...asideOf(counts), state }
+  return { runId, summary, seconds, requestsSaved: 0, passed: 0, unanswered: 0, ...asideOf(counts), state }
 }
 
 /** Tells people of units that the run let go: its summary counts them as planned, and as nothing else. */
@@ -192,7 +192,7 @@ const planned = async (runtime: Runtime, runId: number, request: RunRequest, can
   const stop = AbortSignal.any([request.signal, cancel])
   const counts = await stopsWith(stop, async () => {
     await runtime.begin(runId)
-    await takeInLeft(runtime)
+    await recordNoted(runtime)
     return request.plan(runId, stop)
   }).catch((error: unknown) => {
     if (cancel.aborted) return null
@@ -239,7 +239,7 @@ const tidyEveryMs = 1_000
 /** True when the run was cancelled by someone. */
 const workUntilSettled = async (runtime: Runtime, runId: number, request: RunRequest, cancel: AbortSignal): Promise<boolean> => {
   const { kysely } = runtime.database
-  await bringForward(kysely, runId)
+  await makeJobsDue(kysely, runId)
   let tidiedAt = performance.now()
   let waitsReadAt = tidiedAt
   const done = async (): Promise<boolean> => {
@@ -266,8 +266,8 @@ const tidy = async (runtime: Runtime, runId: number): Promise<void> => {
   const left = await leaveUntakeable(kysely, runId, await runtime.claimable())
   if (left > 0) runtime.log.warn({ run_id: runId, jobs: left }, 'jobs left to the machines that have their definition')
   await leaveUnserved(kysely, runId)
-  await leaveBeside(kysely, runId)
-  const forgotten = await endForgotten(kysely, runId)
+  await deferOutsideJobs(kysely, runId)
+  const forgotten = await endMissedWaits(kysely, runId)
   if (forgotten > 0) runtime.log.info({ run_id: runId, jobs: forgotten }, 'jobs were settled while this run joined them')
 }
 
@@ -322,7 +322,7 @@ const foretell = (runtime: Runtime, runId: number, definitions: readonly Definit
     const { kysely } = runtime.database
     const all = await forecasts(kysely, await databaseMs(kysely), pricesOf(runtime, definitions))
     const ours = all.filter(({ pipeline }) => definitions.some((one) => one.pipeline === pipeline))
-    await keepForecasts(kysely, runId, ours)
+    await recordForecasts(kysely, runId, ours)
   })
 
 /** Renews the statistics with which PostgreSQL plans the queries of analysts. */

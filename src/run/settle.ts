@@ -11,9 +11,9 @@ import { addWindows, windowsBetween } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { dropAnswer } from '../ledger/answers.ts'
 import { type JobPart, keepUpTo, parkMade, refusedInARow, replaceJob } from '../ledger/replace-job.ts'
-import { alsoBegun, failJob, holdJob, isIdKnown, parkJob, returnJob, setClaimed } from '../ledger/claim-fence.ts'
+import { withBegunLandings, failJob, holdJob, isIdKnown, parkJob, returnJob, setClaimed } from '../ledger/claim-fence.ts'
 import { halvesOfSlices, sliceValues } from '../ledger/slices.ts'
-import { type Paid, withRequests } from './job-work.ts'
+import { type Unrecorded, withRequests } from './job-work.ts'
 import { type Runtime, definitionOf } from './runtime.ts'
 
 type Settlement =
@@ -161,7 +161,7 @@ type SettlingRuntime = Pick<Runtime, 'database' | 'definitions' | 'progress' | '
 export const settleJob = async (
   runtime: SettlingRuntime,
   claim: ClaimedJob,
-  { requests, unnamed }: Paid,
+  { requests, unnamed }: Unrecorded,
   thrown: unknown,
 ): Promise<void> => {
   const found = asEtlError(thrown)
@@ -170,7 +170,7 @@ export const settleJob = async (
   const names = { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key }
   runtime.log.info({ ...names, code: error.code, decision: decision.kind, error: error.message }, 'job settled')
   const written = await withRequests(runtime.database, requests, async (trx) => {
-    if (unnamed.size > 0) await setClaimed(trx, claim, alsoBegun([...unnamed]))
+    if (unnamed.size > 0) await setClaimed(trx, claim, withBegunLandings([...unnamed]))
     return write(trx, claim, decision, error)
   })
   unnamed.clear()

@@ -8,7 +8,7 @@ import type { SourceContext } from '../extract/source.ts'
 import { payerOf, priceSubject } from '../plan/plan-context.ts'
 import { reportMemo } from '../ledger/report-memo.ts'
 import type { PriceSubject } from '../ledger/prices.ts'
-import { type BegunWalk, begunWalk } from './begun-walk.ts'
+import { type LandedPages, landedPages } from './landed-pages.ts'
 import { book, type PaidPages, paidPages } from './paid-pages.ts'
 import { isFirstUnreadable } from './read-balance.ts'
 import type { JobWork } from './job-work.ts'
@@ -18,7 +18,7 @@ import { questionOf, withReceipts } from './leave-receipts.ts'
 export interface OpenContext extends SourceContext, Omit<PaidPages, 'paying'> {
   /** Records what was paid so far. */
   book(): Promise<void>
-  readonly begun: BegunWalk
+  readonly begun: LandedPages
   /** What the answer was requested for, as far as the definition says it. */
   question(): Question
   /** What `Completeness` says of checksums. Throws TRUNCATED where the bytes did not come so before: they may have been spoiled on their way. */
@@ -39,7 +39,7 @@ export const contextOf = (work: JobWork): OpenContext => {
     requestsPerSecond: runtime.allowance(definition).requestsPerSecond,
   })
   const subject = priceSubject(runtime, definition, source)
-  const begun = begunWalk(work)
+  const begun = landedPages(work)
   const { paying, ...pages } = paidPages(work, payer, subject, begun, () => context)
   let isOther = false
   const others: string[] = []

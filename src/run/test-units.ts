@@ -6,7 +6,7 @@ import type { Session } from '../db/session.ts'
 import { unitsOfWindows } from '../ledger/job-units.ts'
 import { type FailedTest, releasedBefore } from '../ledger/loads.ts'
 import { type FailedRow, failedTests, formerWindows } from '../load/run-data-tests.ts'
-import type { Loading } from './job-work.ts'
+import type { Load } from './job-work.ts'
 
 /** A unit of the job by its number and its places in the answer. */
 export interface TestedUnit {
@@ -29,7 +29,7 @@ interface TestedAnswer {
  */
 export const testUnits = async (
   session: Session,
-  loading: Loading,
+  loading: Load,
   { units, rows, mayBeLoaded }: TestedAnswer,
   keeping: readonly number[],
 ) => {
@@ -66,7 +66,7 @@ interface Testing {
 }
 
 /** Read only where a test compares with the window before. */
-const formerOf = async (session: Session, { work, units }: Loading, { window, tested, comes }: Testing) => {
+const formerOf = async (session: Session, { work, units }: Load, { window, tested, comes }: Testing) => {
   const { definition, claim } = work
   if (!definition.tests.some(({ kind }) => kind === 'ratio')) return []
   const windows = formerWindows(window, definition.window.every)
@@ -92,7 +92,7 @@ const failureOf = (tests: readonly DataTest[], row: FailedRow, windowFrom: strin
 /** A person who released an answer need not do so again when it is replayed. */
 const decide = async (
   session: Session,
-  { work, answer }: Loading,
+  { work, answer }: Load,
   failures: readonly FailedTest[],
 ): Promise<readonly FailedTest[]> => {
   const ids = [...new Set(failures.filter(({ test }) => test.onFailure === 'hold').map(({ unitId }) => unitId))]

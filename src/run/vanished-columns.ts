@@ -7,7 +7,7 @@ import { query, queryColumn, type Row } from '../db/typed-row.ts'
 import type { LoadRecord } from '../ledger/loads.ts'
 import { fieldName, isLacked, namesOf } from '../parse/parse-plan.ts'
 import type { ParseReport } from '../parse/parse-report.ts'
-import type { Drift, Loading } from './job-work.ts'
+import type { Drift, Load } from './job-work.ts'
 
 type Fields = Pick<ParseReport, 'read' | 'missingColumns' | 'partlyMissing'>
 
@@ -19,7 +19,7 @@ const formerLoads = 50
 const enoughForSparse = 100
 
 /** Names of columns. Empty: nothing vanished, or the definition allows it. Where a first answer has unknown fields instead of all measures, these are taken for renamed. */
-export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Found): Promise<readonly string[]> => {
+export const vanishedColumns = async (db: Db, { work, answer }: Load, found: Found): Promise<readonly string[]> => {
   const { claim, definition } = work
   const dialect = work.source.dialects?.[answer.completeness.dialect ?? '']
   const suspects = definition.columns.filter(
@@ -60,7 +60,7 @@ export const fieldsOf = ({ read, missingColumns, partlyMissing }: Fields): LoadR
  */
 export const driftOf = async (
   db: Db,
-  { work, answer }: Loading,
+  { work, answer }: Load,
   { unknownColumns, newlyMissing }: Pick<ParseReport, 'unknownColumns' | 'newlyMissing'>,
 ): Promise<Drift | null> => {
   if (unknownColumns.length + newlyMissing.length === 0) return null

@@ -10,7 +10,7 @@ import { type Claim, failJob, giveBackJobs, jobsClaimedBy, lostJobs, parkJob } f
 import { type OwnProcess, reapDead } from '../ledger/processes.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { workJob } from './job.ts'
-import { takeInLeft } from './left-behind.ts'
+import { recordNoted } from './unrecorded-work.ts'
 import type { Runtime } from './runtime.ts'
 import { createPatience } from '../db/outlast.ts'
 import { asEtlError } from './settle.ts'
@@ -18,7 +18,9 @@ import { asEtlError } from './settle.ts'
 /** Resolves when `done` says so or the signal aborts; by then no job is in hand. */
 export const workLoop = async (runtime: Runtime, options: LoopOptions): Promise<void> => {
   const abandoned = () =>
-    takeInLeft(runtime).catch((error: unknown) => runtime.log.warn({ error: messageOf(error) }, 'notes are left to the next run'))
+    recordNoted(runtime).catch((error: unknown) =>
+      runtime.log.warn({ error: messageOf(error) }, 'notes are left to the next run'),
+    )
   // A loop that helps every run must first take in what dead processes left: else it begins with the list of a dead run, or buys its pages again.
   if (options.runId === null) {
     await abandoned()

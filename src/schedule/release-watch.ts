@@ -10,8 +10,8 @@ import type { IsoDate } from '../core/types.ts'
 import { addWindows, alignDown, dateIn } from '../core/window.ts'
 import type { ReleaseApi, ReleaseMessage } from '../extract/api.ts'
 import type { HttpClient } from '../extract/http-types.ts'
-import { takeTurn } from '../ledger/processes.ts'
-import { hastenPoll, newestRelease, recordRelease, subscriptionOf, testTurn } from '../ledger/data-releases.ts'
+import { claimInterval } from '../ledger/processes.ts'
+import { makePollDue, newestRelease, recordRelease, subscriptionOf, testTurn } from '../ledger/data-releases.ts'
 import { accountsOf } from '../run/apis.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { scheduledOf } from '../plan/ticks.ts'
@@ -45,7 +45,7 @@ export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRele
       const api = of === undefined ? null : runtime.releaseApi(of)
       if (of === undefined || api === null) return forged
       if (api.isTest(body)) {
-        await takeTurn(runtime.database.kysely, testTurn(accountName(of)), runtime.process, 0)
+        await claimInterval(runtime.database.kysely, testTurn(accountName(of)), runtime.process, 0)
         return taken
       }
       const message = api.read(body)
@@ -110,7 +110,7 @@ const lookAt = async (watch: Watch, of: AccountOf, sizes: readonly ReleasedData[
   const seconds = pollSecondsOf(runtime.settings.raw, known, dateIn(runtime.clock.now(), 'UTC'))
   if (api === null || seconds === null) return Number.POSITIVE_INFINITY
   // The turn is a little shorter than the interval: else this process's own turn would still be open at its next poll.
-  if (!(await takeTurn(kysely, `releases of ${accountName(of)} polled`, runtime.process, seconds * 0.9))) return seconds
+  if (!(await claimInterval(kysely, `releases of ${accountName(of)} polled`, runtime.process, seconds * 0.9))) return seconds
   const newest = await api.newest(clientOf(watch, of), tomorrow(runtime.clock.now())).catch((error: unknown) => {
     runtime.log.info({ account: accountName(of), error: messageOf(error) }, 'capabilities not polled')
     return null
@@ -153,7 +153,7 @@ export const hookReceiver = (runtime: Runtime, watch: () => ReleaseWatch | null)
   const { hooks, log, database, clock } = runtime
   if (hooks === null) return null
   const hasten = async (jobId: number): Promise<void> => {
-    for (let look = 0; look < mostHeld && (await hastenPoll(database.kysely, jobId)) === 'held'; look += 1)
+    for (let look = 0; look < mostHeld && (await makePollDue(database.kysely, jobId)) === 'held'; look += 1)
       await clock.sleep(heldAgainMs)
   }
   return {

@@ -6,9 +6,9 @@ import { isPassing } from '../db/database-error.ts'
 import { outlast } from '../db/outlast.ts'
 import type { Db } from '../db/tables.ts'
 import { approvedReady } from '../ledger/approved-jobs.ts'
-import { isKnown } from '../ledger/processes.ts'
-import { claimTick, finishTick, lockTicks, planTick } from '../ledger/data-releases.ts'
-import { spreadRun } from '../plan/spread-backfill.ts'
+import { isRegistered } from '../ledger/processes.ts'
+import { claimTick, finishTick, lockTicks, assignTick } from '../ledger/data-releases.ts'
+import { forecastBacklog } from '../plan/spread-backfill.ts'
 import { planApproved, planRun } from '../plan/plan-run.ts'
 import { nextTick, type Scheduled, scheduledOf } from '../plan/ticks.ts'
 import { withCurrentLists } from '../plan/query-lists.ts'
@@ -55,7 +55,7 @@ export const createTicker = (
     overdue: async (): Promise<readonly string[]> => {
       const found: string[] = []
       for (const entry of scheduled.filter(({ pipeline }) => !keeper.running.has(pipeline))) {
-        const next = await look(keeper, runtime.database.kysely, entry, runtime.process.name)
+        const next = await findTick(keeper, runtime.database.kysely, entry, runtime.process.name)
         const readyMs = Math.max(next?.readyMs ?? Number.POSITIVE_INFINITY, keeper.begunMs)
         if (next?.waits === false && readyMs < runtime.clock.now() - overdueMs) found.push(entry.pipeline)
       }
@@ -79,8 +79,8 @@ const keeperOf = (runtime: Runtime, signal: AbortSignal, options: KeeperOptions)
   return { runtime, signal, ...options, running, chains }
 }
 
-/** @param idle see `TickLook` */
-const look = (keeper: Keeper, db: Db, entry: Scheduled, idle: string | null) => {
+/** @param idle see `TickQuery` */
+const findTick = (keeper: Keeper, db: Db, entry: Scheduled, idle: string | null) => {
   const nowMs = keeper.runtime.clock.now()
   // The clock may have been ahead at the start and corrected since.
   keeper.begunMs = Math.min(keeper.begunMs, nowMs)
@@ -114,12 +114,12 @@ const takeTicks = (keeper: Keeper, entry: Scheduled): void => {
 const takeNext = async (keeper: Keeper, entry: Scheduled, idle: string | null): Promise<number | null> => {
   const { process, database } = keeper.runtime
   const { pipeline } = entry
-  if (keeper.signal.aborted || (await look(keeper, database.kysely, entry, idle)) === null) return null
+  if (keeper.signal.aborted || (await findTick(keeper, database.kysely, entry, idle)) === null) return null
   return database.kysely.transaction().execute(async (trx) => {
     await lockTicks(trx, pipeline)
     // If the clock was set back, a recorded tick lies in the future and would block all ticks until then.
     await keeper.runtime.hearClock(trx)
-    const next = (await isKnown(trx, process)) ? await look(keeper, trx, entry, idle) : null
+    const next = (await isRegistered(trx, process)) ? await findTick(keeper, trx, entry, idle) : null
     if (next === null || next.waits || (idle === null && next.kind !== 'skipped')) return null
     await claimTick(trx, { pipeline, dueMs: next.dueMs, owner: process.name, kind: next.kind })
     return next.kind === 'skipped' ? null : next.dueMs
@@ -162,7 +162,7 @@ const runTick = async (keeper: Keeper, entry: Scheduled, dueMs: number): Promise
     result = await outlast(runtime, signal, () => loadOne(keeper, entry, dueMs))
     await sweepLandings(runtime)
   } catch (error) {
-    if (result === null && isPassing(error)) end = () => planTick(kysely, tick, null)
+    if (result === null && isPassing(error)) end = () => assignTick(kysely, tick, null)
     throw error
   } finally {
     await ping(result?.state === 'done' ? 'success' : 'fail')
@@ -190,14 +190,14 @@ const loadOne = async (
     plan: async (runId, stop) => {
       if (dueMs === null) return planApproved(runtime, runId, definitions, stop)
       const planned = await planRun(runtime, runId, definitions, { mode: 'due' }, stop)
-      await planTick(runtime.database.kysely, { pipeline, dueMs, owner: runtime.process.name }, runId)
+      await assignTick(runtime.database.kysely, { pipeline, dueMs, owner: runtime.process.name }, runId)
       return planned
     },
     concurrency,
     signal,
   })
   const { runId, state, summary } = result
-  await spreadRun(runtime, definitions)
+  await forecastBacklog(runtime, definitions)
   if (dueAt !== null) {
     const [entry] = scheduledOf(versions)
     runtime.progress.emit({

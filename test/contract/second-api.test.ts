@@ -9,7 +9,7 @@ import type { Definition } from '../../src/core/types.ts'
 import { datasetMigration, dimensionsOf } from '../../src/run/new-migration.ts'
 import { assertDefinitions, loadDefinitions } from '../../src/definition/load.ts'
 import type { SentRequest } from '../../src/core/sent-request.ts'
-import type { LookContext, Source, SourceContext } from '../../src/extract/source.ts'
+import type { ProbeContext, Source, SourceContext } from '../../src/extract/source.ts'
 import { type ApiSettings, createServices, readApiSettings } from '../../src/run/apis.ts'
 import { loadSourceFolders, type SourceFolders } from '../../src/sources/registry.ts'
 import { boxOf } from '../support/definitions.ts'
@@ -48,7 +48,7 @@ const settingsFor = (others: Readonly<Record<string, string>>): ApiSettings =>
     ...others,
   })
 
-const look = (read = settings, account = 'default'): LookContext => {
+const look = (read = settings, account = 'default'): ProbeContext => {
   const signal = new AbortController().signal
   const service = createServices(read, { database: null, log: silentLog, clock: systemClock })({
     source: 'shop-api.prices',
@@ -61,7 +61,7 @@ const look = (read = settings, account = 'default'): LookContext => {
 
 const sourceOf = (): Source => folders.sources.get('shop-api.prices') ?? expect.fail('no source')
 
-const extract = async (context: LookContext) => {
+const extract = async (context: ProbeContext) => {
   const unused = (): never => expect.fail('a walk buys no report')
   const report = new Proxy({}, { get: unused }) as SourceContext['report']
   const request = { definition, box: boxOf(definition, '2026-09', { shop: 'north' }) }

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Db } from '../../src/db/tables.ts'
 import { createAccountPace } from '../../src/ledger/account-pace.ts'
-import { reapDead, registerProcess, renewLease, takeLease, takeTurn } from '../../src/ledger/processes.ts'
+import { reapDead, registerProcess, renewLease, takeLease, claimInterval } from '../../src/ledger/processes.ts'
 import { lastTickMs, newestRelease } from '../../src/ledger/data-releases.ts'
 import { continuedSeries, recordHandOver, recordVersion } from '../../src/publish/versions.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
@@ -94,7 +94,7 @@ describe('of a clock that was two days ahead', () => {
     )
     const own = await begin()
     expect(await lastTickMs(k(), 'nightly')).toBeLessThan(Date.now())
-    expect([await takeTurn(k(), 'turn', own, 60), await takeLease(k(), 'lease', own, 60)]).toEqual([true, true])
+    expect([await claimInterval(k(), 'turn', own, 60), await takeLease(k(), 'lease', own, 60)]).toEqual([true, true])
     expect(Math.max(...(await secondsUntil('etl.deliveries', 'next_at')))).toBeLessThan(1)
   })
 

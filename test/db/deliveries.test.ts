@@ -6,12 +6,12 @@ import {
   deliverDue,
   deliverNext,
   type ReceiverTraits,
-  type Sending,
-  settleLeftBehind,
+  type Transport,
+  settleInterrupted,
   syncNotifications,
-  type Telling,
+  type Alarm,
 } from '../../src/ledger/deliveries.ts'
-import { endLease, takeLease, takeTurn } from '../../src/ledger/processes.ts'
+import { endLease, takeLease, claimInterval } from '../../src/ledger/processes.ts'
 import { newProcess } from '../support/ledger.ts'
 import { testDatabase } from '../support/postgres.ts'
 
@@ -40,17 +40,17 @@ const sync = (causes: readonly Cause[], targets: readonly string[] = ['person'])
   syncNotifications(k(), causes, () => targets, ['person', 'machine'])
 
 /** Delivers what is due; what was sent. */
-const deliver = async (answer: string | null = null, waitMs: Sending['waitMs'] = () => 0): Promise<Telling[]> => {
-  const sent: Telling[] = []
-  const send = async (telling: Telling): Promise<string | null> => {
-    sent.push(telling)
+const deliver = async (answer: string | null = null, waitMs: Transport['waitMs'] = () => 0): Promise<Alarm[]> => {
+  const sent: Alarm[] = []
+  const send = async (alarm: Alarm): Promise<string | null> => {
+    sent.push(alarm)
     return answer
   }
   while (await deliverNext(k(), everybody, { waitMs, send }));
   return sent
 }
-const shown = (all: readonly Telling[]) =>
-  all.map(({ target, event, told }) => [target, event, told.map(({ pipeline }) => pipeline).sort()])
+const shown = (all: readonly Alarm[]) =>
+  all.map(({ target, event, causes }) => [target, event, causes.map(({ pipeline }) => pipeline).sort()])
 const outcomes = async () =>
   (
     await k()
@@ -102,7 +102,7 @@ test('a receiver that refuses is tried again later and given up after twelve tri
 })
 
 test('in quiet hours a message waits, what is critical goes, and what is over by then is not told', async () => {
-  const night: Sending['waitMs'] = (_, severity) => (severity === 'critical' ? 0 : 3_600_000)
+  const night: Transport['waitMs'] = (_, severity) => (severity === 'critical' ? 0 : 3_600_000)
   await sync([failure('a'), failure('b'), failure('c', { severity: 'critical' })])
   expect(shown(await deliver(null, night))).toEqual([['person', 'raised', ['c']]])
   await sync([failure('b'), failure('c', { severity: 'critical' })])
@@ -127,7 +127,7 @@ test('a sender that ends in the middle: who tells a repetition is told again, wh
   await expect(deliverNext(k(), everybody, { waitMs: () => 0, send: () => Promise.reject(killed) })).rejects.toThrow(killed)
   // Nobody takes what another one may be sending.
   expect(await deliver()).toEqual([])
-  await settleLeftBehind(k(), everybody)
+  await settleInterrupted(k(), everybody)
   expect(shown(await deliver())).toEqual([['machine', 'raised', ['a']]])
   expect(await outcomes()).toEqual([
     ['machine', 'raised', 'sent', 1],
@@ -161,11 +161,11 @@ test('a lease is for one process at a time, until it ends, dies or lets go', asy
 
 test('a turn comes once in its time, whoever takes it', async () => {
   const [one, other] = [await newProcess(db), await newProcess(db)]
-  expect(await takeTurn(k(), 'y', one, 60)).toBe(true)
-  expect(await takeTurn(k(), 'y', one, 60)).toBe(false)
-  expect(await takeTurn(k(), 'y', other, 60)).toBe(false)
+  expect(await claimInterval(k(), 'y', one, 60)).toBe(true)
+  expect(await claimInterval(k(), 'y', one, 60)).toBe(false)
+  expect(await claimInterval(k(), 'y', other, 60)).toBe(false)
   await sql`update etl.locks set held_until = clock_timestamp() where name = 'y'`.execute(k())
-  expect(await takeTurn(k(), 'y', other, 60)).toBe(true)
+  expect(await claimInterval(k(), 'y', other, 60)).toBe(true)
 })
 
 test('a receiver that does not answer costs one try a pass, and the others get theirs', async () => {

@@ -11,7 +11,7 @@ import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { runSummary } from '../../src/ledger/runs.ts'
 import type { RequestRecord } from '../../src/ledger/requests.ts'
 import type { Db } from '../../src/db/tables.ts'
-import { leaveBehind, takeInLeft } from '../../src/run/left-behind.ts'
+import { noteUnrecorded, recordNoted } from '../../src/run/unrecorded-work.ts'
 import { createProgress, type RunEvent } from '../../src/run/progress.ts'
 import type { Runtime } from '../../src/run/runtime.ts'
 import { nothingPaid } from '../../src/run/job-work.ts'
@@ -370,14 +370,14 @@ test.each([
       },
     }
     const runtime = { database: db.database, warehouse: { id: 'w', epoch: 1 }, landing, log: silentLog } as unknown as Runtime
-    await leaveBehind(runtime, claim, { requests: [paidRequest(claim)], unnamed: new Set(['a/b']) })
+    await noteUnrecorded(runtime, claim, { requests: [paidRequest(claim)], unnamed: new Set(['a/b']) })
     await k().updateTable('etl.jobs').set(set).where('job_id', '=', String(claim.jobId)).execute()
     const [path = '', text = ''] = [...notes][0] ?? []
-    await takeInLeft(runtime)
+    await recordNoted(runtime)
     expect(notes.size).toBe(0)
     // Killed before it took the note away.
     notes.set(path, text)
-    await takeInLeft(runtime)
+    await recordNoted(runtime)
     const row = await k()
       .selectFrom('etl.jobs')
       .select(['begun_landing', 'reserved_credits'])

@@ -12,9 +12,9 @@ import {
 } from '../../src/ledger/cancel-request.ts'
 import { reapDead } from '../../src/ledger/processes.ts'
 import { recordRequests } from '../../src/ledger/requests.ts'
-import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
+import { finishRun, foreignRuns, openJobs, requestsSaved, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
 import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/claim-fence.ts'
-import { bringForward, endForgotten, joinOrphans, leaveUntakeable, runWaits } from '../../src/ledger/wait-list.ts'
+import { makeJobsDue, endMissedWaits, joinOrphans, leaveUntakeable, runWaits } from '../../src/ledger/wait-list.ts'
 import {
   bought,
   newJob,
@@ -263,7 +263,7 @@ describe('the summary of a run', () => {
       quota_used: 0,
       bytes: 0,
     })
-    expect(await requestsSpared(k(), runId)).toBe(0)
+    expect(await requestsSaved(k(), runId)).toBe(0)
     expect(await foreignRuns(k(), 'run')).toBe(0)
   })
 
@@ -278,7 +278,7 @@ describe('the summary of a run', () => {
       union all select ${runId}::bigint, ${jobId}::bigint, 9, 'default', 'GET', '/k', 1, now(), 1`.execute(k())
     await sql`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome)
       values (${answerId}, ${pipeline.pipelineId}, '2026-01-01', ${jobId}, ${runId}, 'unchanged')`.execute(k())
-    expect(await requestsSpared(k(), runId)).toBe(6)
+    expect(await requestsSaved(k(), runId)).toBe(6)
   })
 })
 
@@ -431,7 +431,7 @@ describe('a run does not wait for ever', () => {
     await sql`update etl.runs set state = 'interrupted' where run_id = ${dead}`.execute(k())
     const orphan = await newJob(db, pipeline, { runs: [own, dead], set: far })
     const foreign = await newJob(db, pipeline, { set: far })
-    expect(await bringForward(k(), own)).toBe(2)
+    expect(await makeJobsDue(k(), own)).toBe(2)
     for (const jobId of [left, orphan]) {
       const { not_before: notBefore, attempts } = await jobRow(db, jobId)
       expect(Date.parse(notBefore ?? '')).toBeLessThan(Date.now() + 60_000)
@@ -452,7 +452,7 @@ describe('a run does not wait for ever', () => {
       [runs.toReversed(), meanwhile],
     ] as const) {
       const jobId = await newJob(db, pipeline, { runs, set })
-      for (const own of order) await bringForward(k(), own)
+      for (const own of order) await makeJobsDue(k(), own)
       const { not_before: notBefore } = await jobRow(db, jobId)
       expect(Date.parse(notBefore ?? '')).toBeLessThan(Date.now() + 60_000)
     }
@@ -499,7 +499,7 @@ describe('a run does not wait for ever', () => {
     for (const state of states) jobIds.push(await newJob(db, pipeline, { runs: [runId], set: { state } }))
     await waitFor(db, runId, 2_000_000_000)
     const open = await newJob(db, pipeline, { runs: [runId] })
-    expect(await endForgotten(k(), runId)).toBe(5)
+    expect(await endMissedWaits(k(), runId)).toBe(5)
     const outcomes = await Promise.all([...jobIds, 2_000_000_000, open].map((jobId) => outcomeOf(db, runId, jobId)))
     expect(outcomes).toEqual(['loaded', 'held', 'failed', 'let go', 'let go', null])
   })

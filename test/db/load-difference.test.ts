@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { type Session, withSession } from '../../src/db/session.ts'
-import { beginLoad, openBeside, prepareBeside, writeDifference } from '../../src/load/difference.ts'
+import { beginLoad, openStaging, prepareStaging, writeDifference } from '../../src/load/difference.ts'
 import { ensurePartitions } from '../../src/load/partition.ts'
 import { copiedColumns, names, type UnitScope } from '../../src/load/table-columns.ts'
 import { shippedDefinition } from '../support/definitions.ts'
@@ -38,21 +38,21 @@ test('a few changed and missing rows of a large month are found by their keys: i
     try {
       const inside = { ...session, kysely: trx }
       await beginLoad(inside, definition, scope, { runId: 2, looks: false })
-      const beside = await openBeside(inside, definition, { isTiny: false, isNumbered: false })
-      await sql`insert into ${beside.table} (${names(copiedColumns(definition))}, _unit_id)
+      const staging = await openStaging(inside, definition, { isTiny: false, isNumbered: false })
+      await sql`insert into ${staging.table} (${names(copiedColumns(definition))}, _unit_id)
         select ${names(copiedColumns(definition))}, _unit_id from data.traffic_and_engagement_v1 where domain !~ '^d8[0-2].[.]com$'`.execute(
         trx,
       )
-      await sql`update ${beside.table} set all_traffic_visits = -1 where domain ~ '^d9[0-2].[.]com$'`.execute(trx)
+      await sql`update ${staging.table} set all_traffic_visits = -1 where domain ~ '^d9[0-2].[.]com$'`.execute(trx)
       const missing = 30 * countries.length * days
-      await prepareBeside(inside, beside, rows - missing)
+      await prepareStaging(inside, staging, rows - missing)
       const before = await rowsRead(inside)
       const written = await writeDifference({
         ...{
           session: inside,
           definition,
           scope,
-          beside,
+          staging,
           runId: 2,
           came: rows - missing,
           loaded: rows,

@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { dropAnswer, insertAnswer, isLandingKnown } from '../../src/ledger/answers.ts'
 import { markUnchanged } from '../../src/ledger/loads.ts'
-import { refuse } from '../../src/run/judge.ts'
+import { recordRefusal } from '../../src/run/judge.ts'
 import { createParseReport } from '../../src/parse/parse-report.ts'
 import type { JobWork } from '../../src/run/job-work.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
@@ -242,7 +242,7 @@ describe('an answer on record', () => {
         ...{ unit: 0, window: 0, slice: 0, isUnasked: false },
       })
     const refusal = { code: 'TOO_MANY_REJECTS', message: null } as const
-    for (let time = 1; time <= 2; time += 1) await refuse(work, answerId, refusal, parsed.rejected)
+    for (let time = 1; time <= 2; time += 1) await recordRefusal(work, answerId, refusal, parsed.rejected)
     expect(
       await db.query(
         `select state, count(*)::int as n, count(unit_id)::int as known from etl.quarantine group by state order by state`,

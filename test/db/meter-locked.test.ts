@@ -2,17 +2,17 @@
 import { expect, test } from 'vitest'
 import { keepReading } from '../../src/ledger/spent.ts'
 import { registerPipeline } from '../../src/ledger/pipelines.ts'
-import { readMeters } from '../../src/run/read-balance.ts'
+import { readBalances } from '../../src/run/read-balance.ts'
 import { definitionFor, runtimeFor, sourceOf } from '../support/planning.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
 
 test('questions about credits end with the command although the ledger is locked', async () => {
-  const source = { ...sourceOf({ kind: 'walk' as const }), meter: async () => ({ requests: 1, credits: null }) }
+  const source = { ...sourceOf({ kind: 'walk' as const }), balance: async () => ({ requests: 1, credits: null }) }
   const definition = definitionFor(source, { domains: ['a.example'] })
   await db.database.kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))
-  const runtime = runtimeFor(db, { definition, source }) as unknown as Parameters<typeof readMeters>[0]
+  const runtime = runtimeFor(db, { definition, source }) as unknown as Parameters<typeof readBalances>[0]
   const locker = await db.database.pool.connect()
   try {
     await locker.query('begin')
@@ -20,7 +20,7 @@ test('questions about credits end with the command although the ledger is locked
     for (const when of ['before', 'after'] as const) {
       const stop = new AbortController()
       let isOver = false
-      const asked = readMeters(runtime, [definition], stop.signal, when).then(() => {
+      const asked = readBalances(runtime, [definition], stop.signal, when).then(() => {
         isOver = true
       })
       await waitsForLock()

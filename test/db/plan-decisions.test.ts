@@ -151,12 +151,12 @@ type Ledger = Awaited<ReturnType<typeof ledgerOf>>
 const policyOf = (kind: JobKind, more: Partial<Policy> = {}): Policy => ({
   ...{ kind, force: false, resubmitUncertain: false, resubmitFailed: false, ...more },
 })
-const askOf = (more: Partial<candidates.WindowAsk> = {}): candidates.WindowAsk => ({
+const askOf = (more: Partial<candidates.WindowQuery> = {}): candidates.WindowQuery => ({
   ...{ from: january, isPublished: true, since: 0, refresh: candidates.noRefresh, ...more },
 })
 
 /** Decision and reason of each unit, one by one, by name; those to ask for with whether they leave a job, and whose purchase comes before. */
-const decided = async (ledger: Ledger, policy: Policy, window: candidates.WindowAsk = askOf()) => {
+const decided = async (ledger: Ledger, policy: Policy, window: candidates.WindowQuery = askOf()) => {
   const scope = {
     pipelineId: ledger.pipelineId,
     policy,
@@ -252,7 +252,7 @@ describe.each([
   })
 
   test('only whose turn it is, and what is wanted since a later generation', async () => {
-    const turn = Math.floor((ledger.idOf.get('loaded') ?? 0) / candidates.slicesATurn) + 500
+    const turn = Math.floor((ledger.idOf.get('loaded') ?? 0) / candidates.slicesPerBlock) + 500
     const fullCheck = { before: '2025-03-06T00:00:00Z', nights: 1000, night: turn % 1000 }
     expect((await decided(ledger, policyOf(kind), askOf({ refresh: { ...candidates.noRefresh, fullCheck } }))).size).toBe(0)
     expect([...(await decided(ledger, policyOf(kind), askOf({ since: 1 }))).keys()]).toEqual(['never asked for'])

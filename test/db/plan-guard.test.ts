@@ -5,7 +5,7 @@ import type { GuardRule } from '../../src/core/limits.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { windowsBetween } from '../../src/core/window.ts'
 import type { Source } from '../../src/extract/source.ts'
-import { keepSpread } from '../../src/ledger/approved-jobs.ts'
+import { approveSpread } from '../../src/ledger/approved-jobs.ts'
 import { approve, withdraw, withdrawRun } from '../../src/ledger/approvals.ts'
 import { knownPipeline, adoptWork } from '../../src/ledger/adopt-work.ts'
 import { keyParameters } from '../../src/ledger/pipelines.ts'
@@ -434,7 +434,7 @@ test.each([
     else {
       await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where run_id = $1`, [runId])
       await db.database.pool.query(`update etl.run_jobs set outcome = 'waiting' where run_id = $1`, [runId])
-      await keepSpread(db.database.kysely, runId, 'ada', [two])
+      await approveSpread(db.database.kysely, runId, 'ada', [two])
     }
     await finished(runId)
     const fewer = await plan(db, withMetrics(planning, 'a'), due)
@@ -465,7 +465,7 @@ test('a range of two versions side by side that was put off by a budget goes on 
   await plan(db, second, range(months.older, months.older), runId)
   await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where run_id = $1`, [runId])
   await db.database.pool.query(`update etl.run_jobs set outcome = 'waiting' where run_id = $1`, [runId])
-  expect(await keepSpread(db.database.kysely, runId, 'ada', [first, second])).toHaveLength(1)
+  expect(await approveSpread(db.database.kysely, runId, 'ada', [first, second])).toHaveLength(1)
   await finished(runId)
   const said = vi.spyOn(silentLog, 'warn')
   for (const one of [first, second]) {

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { runSummary } from '../../src/ledger/runs.ts'
-import { keepSpread } from '../../src/ledger/approved-jobs.ts'
+import { approveSpread } from '../../src/ledger/approved-jobs.ts'
 import { newRun } from '../support/ledger.ts'
 import { jobRow, newAnswer, setJob } from '../support/ledger-answers.ts'
 import { allLoaded, asked, cellsOf, died, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
@@ -320,7 +320,7 @@ describe('jobs there are', () => {
     const { runId } = await plan(db, planning, range('2025-01', '2025-01', { force: true }))
     await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where forced`)
     await db.database.pool.query(`update etl.run_jobs set outcome = 'waiting' where run_id = $1`, [runId])
-    expect(await keepSpread(db.database.kysely, runId, 'ada', [])).toHaveLength(1)
+    expect(await approveSpread(db.database.kysely, runId, 'ada', [])).toHaveLength(1)
     await died(db, runId)
     await plan(db, { ...planning, definition: withLists(planning.definition, { domains: ['b.com'] }) }, january)
     const forced = (await jobsOf(db, planning.definition)).find((job) => job.forced)
@@ -348,7 +348,7 @@ describe('jobs there are', () => {
       await plan(db, planning, { mode: 'due' })
       const isKept = async () => (await jobsOf(db, planning.definition)).find((job) => job.jobId === jobId)
       expect(await isKept()).toMatchObject({ state, cells: ['2024-01 a.com'] })
-      expect(await keepSpread(db.database.kysely, runId, 'ada', [])).toHaveLength(1)
+      expect(await approveSpread(db.database.kysely, runId, 'ada', [])).toHaveLength(1)
       await died(db, runId)
       const night = await plan(db, planning, { mode: 'due' })
       const kept = await isKept()
@@ -369,7 +369,7 @@ describe('jobs there are', () => {
       const asked = await firstMonths(runId)
       await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where run_id = $1`, [runId])
       await db.database.pool.query(`update etl.run_jobs set outcome = 'waiting' where run_id = $1`, [runId])
-      expect(await keepSpread(db.database.kysely, runId, 'ada', [])).toHaveLength(1)
+      expect(await approveSpread(db.database.kysely, runId, 'ada', [])).toHaveLength(1)
       await died(db, runId)
       const night = await plan(db, planning, { mode: 'due' })
       expect((await firstMonths(night.runId)).filter((month) => ['2025-01', '2025-03'].includes(month))).toEqual(asked)

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import type { Box, Fingerprint } from '../../src/core/types.ts'
 import { addWindows, lastRestatementMs } from '../../src/core/window.ts'
-import { slicesATurn } from '../../src/ledger/candidates.ts'
+import { slicesPerBlock } from '../../src/ledger/candidates.ts'
 import { checkCycle, windowsInScope } from '../../src/plan/frames.ts'
 import { jobRow, setJob } from '../support/ledger-answers.ts'
 import { allLoaded, cellsOf, closedWindows, died, jobsOf, loaded, pipelineIdOf } from '../support/plan-ledger.ts'
@@ -256,7 +256,7 @@ describe('walks', () => {
   test('every unit is asked about once within window.full_check, spread over the nights, also in closed windows', async () => {
     const days = 9
     const { nights = 0 } = checkCycle('walk', days) ?? {}
-    const { planning, probed, newest } = await loadedWalks(nights * slicesATurn, inDays(-days - 1), { fullCheckDays: days })
+    const { planning, probed, newest } = await loadedWalks(nights * slicesPerBlock, inDays(-days - 1), { fullCheckDays: days })
     await plan(db, planning, due)
     const tonight = (await open(planning)).filter(({ reason }) => reason === 'full check')
     // Two of each older month by planning itself.
@@ -265,9 +265,9 @@ describe('walks', () => {
       'select slice_id, "values" from etl.slices where pipeline_id = $1',
       [await pipelineIdOf(db, planning.definition)],
     )
-    const turnOf = new Map(rows.map((row) => [row.values[0], Math.floor(row.slice_id / slicesATurn) % nights]))
+    const turnOf = new Map(rows.map((row) => [row.values[0], Math.floor(row.slice_id / slicesPerBlock) % nights]))
     expect(new Set(cells.map((cell) => turnOf.get(cell.slice(8)))).size).toBe(1)
-    expect(cells).toHaveLength(slicesATurn * months(planning).length)
+    expect(cells).toHaveLength(slicesPerBlock * months(planning).length)
     for (const { jobId } of tonight) await loaded(db, jobId, { askedAt: inDays(0), ...answer })
     expect((await plan(db, planning, due)).units).toBe(0)
   })

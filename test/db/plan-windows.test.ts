@@ -1,7 +1,7 @@
 // What a night reads of a window as a whole: units left behind, a sample, what is overdue, whether it is whole; and how it is closed.
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { slicesATurn } from '../../src/ledger/candidates.ts'
+import { slicesPerBlock } from '../../src/ledger/candidates.ts'
 import * as windows from '../../src/ledger/windows.ts'
 import { jobsOf, loaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, plan, range, sourceOf, withLists } from '../support/planning.ts'
@@ -74,7 +74,7 @@ describe('what a night reads of a window', () => {
     await walks.stands('stands', night(4))
     await walks.ask('asked', 'open')
     await walks.keep(domains.filter((name) => name !== 'left'))
-    const behind = (from: string) => windows.unitsLeftBehind(db.database.kysely, walks.pipelineId, from)
+    const behind = (from: string) => windows.unrefreshedUnits(db.database.kysely, walks.pipelineId, from)
     expect(walks.named(await behind(january1))).toEqual(['behind'])
     expect(await behind(february1)).toEqual([])
   })
@@ -113,7 +113,7 @@ describe('what a night reads of a window', () => {
   test('a window is overdue where a wanted unit in its turn was last known to stand before the day', async () => {
     const walks = await loadedWalks(['a', 'b', 'left'], (_, month) => ({ askedAt: night(month === '2025-01' ? 1 : 5) }))
     // The turns of slices that follow each other are at most one apart.
-    const other = Math.floor(walks.idOf('a') / slicesATurn) + 500
+    const other = Math.floor(walks.idOf('a') / slicesPerBlock) + 500
     const overdue = async (before: string, check = { nights: 1, night: 0 }) => [
       ...(await windows.windowsOverdue(db.database.kysely, walks.pipelineId, [january1, february1], { before, ...check })),
     ]
@@ -163,7 +163,7 @@ describe('what a night reads of a window', () => {
     await walks.keep(['a', 'b'])
     expect(await close(2)).toBe(1)
     expect(await known()).toMatchObject({ closedGeneration: 2, closedUnits: 2 })
-    await windows.noteLookedAt(kysely, pipelineId, january1)
+    await windows.noteUnchangedWindow(kysely, pipelineId, january1)
     expect((await known())?.lookedAtMs).toBeGreaterThan(Date.now() - 3_600_000)
     const { rows } = await sql<{ rows: string }>`select closed_rows as rows from etl.windows
       where pipeline_id = ${pipelineId} and window_from = ${january1}::date`.execute(kysely)

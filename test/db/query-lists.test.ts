@@ -7,7 +7,7 @@ import { grantReader } from '../../src/publish/publish.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { checkScope } from '../../src/plan/frames.ts'
 import { planRun } from '../../src/plan/plan-run.ts'
-import { triedLists } from '../../src/plan/query-lists.ts'
+import { previewLists } from '../../src/plan/query-lists.ts'
 import { plan, type Planning, preview, previewAll, runtimeFor, sourceOf } from '../support/planning.ts'
 import { newRun } from '../support/ledger.ts'
 import { testDatabase } from '../support/postgres.ts'
@@ -81,8 +81,8 @@ test('the values of a query are planned as those of a file are, and each run rem
 test('a row of NULL is left out, and said', async () => {
   await clients('a.example')
   await sql`insert into bi.clients values (null), (null)`.execute(k())
-  const runtime = runtimeFor(db, planning) as unknown as Parameters<typeof triedLists>[0]
-  expect(await triedLists(runtime, planning.definition)).toMatchObject([
+  const runtime = runtimeFor(db, planning) as unknown as Parameters<typeof previewLists>[0]
+  expect(await previewLists(runtime, planning.definition)).toMatchObject([
     { count: 1, message: '2 values are left out: NULL is no value' },
   ])
   await plan(db, planning, due)

@@ -1,7 +1,7 @@
 // What a page sets aside of a budget before it is asked for.
 import { expect, test } from 'vitest'
-import { nothingHeld, type Payer, reserveBudget, reservePages, reserveQuestions } from '../../src/ledger/budget.ts'
-import { setAside } from '../../src/ledger/request-credits.ts'
+import { nothingHeld, type Payer, reserveBudget, reservePages, reserveForPlanning } from '../../src/ledger/budget.ts'
+import { setPlanningReserve } from '../../src/ledger/request-credits.ts'
 import { newRun } from '../support/ledger.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { emptyTraffic, openLoading, workOn } from '../support/loading.ts'
@@ -42,12 +42,12 @@ test('what the questions of a night set aside before midnight (UTC) counts on th
     ...{ account: 'default', pipeline: definition.pipeline, tagBudgets: [], unitKey: 'questions', estimated: 20 },
     ...{ budget: { perMonth: null, perDay: null }, accountBudget: { perMonth: null, perDay: 30 } },
   }
-  await reserveQuestions(kysely, of, bounded)
+  await reserveForPlanning(kysely, of, bounded)
   await pool.query('update etl.request_credits set day = day - 1')
   const page = () => reserveBudget(kysely, { ...bounded, isExtra: false })
   await expect(page()).rejects.toMatchObject({ code: 'QUOTA_EXHAUSTED' })
   await pool.query(`update etl.runs set state = 'interrupted' where run_id = $1`, [runId])
   expect(await page()).toBe(10)
-  await setAside(kysely, { ...of, account: 'default' }, 0)
+  await setPlanningReserve(kysely, { ...of, account: 'default' }, 0)
   expect((await pool.query('select from etl.request_credits')).rows).toEqual([])
 })

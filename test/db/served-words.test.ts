@@ -9,7 +9,7 @@ import { approve, withdraw } from '../../src/ledger/approvals.ts'
 import { dissolveServed } from '../../src/ledger/approved-jobs.ts'
 import { reuseScope } from '../../src/ledger/reuse-answers.ts'
 import { planApproved } from '../../src/plan/plan-run.ts'
-import { bringForward } from '../../src/ledger/wait-list.ts'
+import { makeJobsDue } from '../../src/ledger/wait-list.ts'
 import { newRun } from '../support/ledger.ts'
 import { allLoaded, died, pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, previewAll, range, runtimeFor, sourceOf, withLists } from '../support/planning.ts'
@@ -209,7 +209,7 @@ test.each(kinds)(
     const { runId } = await plan(db, ours, due)
     await plan(db, theirs, due, runId)
     expect([await units(ours), await units(theirs)]).toEqual([{ 'to buy with a word': 12 }, { served: 12 }])
-    expect(await bringForward(db.database.kysely, runId)).toBeGreaterThan(0)
+    expect(await makeJobsDue(db.database.kysely, runId)).toBeGreaterThan(0)
   },
 )
 

@@ -13,7 +13,7 @@ export const randomFrom = (seed: number): (() => number) => {
 }
 
 /**
- * `passing`: asking again, with the consent the definition gives, brings the right answer. `bought`: what was bought is bad for good, and stays bad. `lie`: an answer
+ * `transientCodes`: asking again, with the consent the definition gives, brings the right answer. `bought`: what was bought is bad for good, and stays bad. `lie`: an answer
  * in every respect as an honest one; only what was loaded before can raise suspicion. `stuck`: the report is never finished.
  */
 export type FaultClass = 'passing' | 'bought' | 'lie' | 'stuck'

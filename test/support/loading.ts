@@ -153,7 +153,7 @@ const workOf = async (kit: LoadKit, claim: ClaimedJob): Promise<JobWork> => ({
   claim,
   definition: kit.definition,
   source: (await loadSourceFolders()).sources.get(kit.definition.source) ?? unused(),
-  mayLoad: true,
+  hasFullDefinition: true,
   requests: [requestOf(claim)],
   unnamed: new Set(),
   signal: new AbortController().signal,

@@ -28,7 +28,7 @@ import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
 import { tableName } from '../../load/table-columns.ts'
 import { columnsUnnamed, isLeftOut, keyLacks, oneMore, takenBy } from '../../publish/publish-marts.ts'
 import { type DescribedView, describedViews, wrongNames } from '../../publish/view-columns.ts'
-import { triedLists } from '../../plan/query-lists.ts'
+import { previewLists } from '../../plan/query-lists.ts'
 import { identityFindings } from '../../run/identity.ts'
 import { ownFolders } from '../../run/open-runtime.ts'
 import type { SourceFolders } from '../../sources/registry.ts'
@@ -267,7 +267,7 @@ export const checkLists = async (
         : null
   if (reason !== null) return notes.notAsked('definition', `lists from SQL: ${reason}.`)
   for (const definition of asking)
-    for (const { dimension, outcome, count, message } of await triedLists({ database, settings, ...folders }, definition)) {
+    for (const { dimension, outcome, count, message } of await previewLists({ database, settings, ...folders }, definition)) {
       const about = `${definition.file}: the list of ${dimension}`
       if (outcome === 'failed') notes.error('definition', `${about}: ${message}`)
       else if (message !== null) notes.warning('definition', `${about}: ${message}`)

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { VendorSettings } from './vendor-options.ts'
 import { chargeFor, type Price, type Priced } from './vendor-prices.ts'
 
-export type Purse = 'rest' | 'batch'
+type Purse = 'rest' | 'batch'
 
 export type VendorReport = ReturnType<VendorBooks['take']>
 

@@ -9,7 +9,7 @@ import { EtlError, messageOf, settingError } from '../../core/errors.ts'
 import { readAll } from '../../core/read-setting.ts'
 import { redact, type Secret, secret } from '../../core/redact.ts'
 import { namedSecret } from '../../core/secret-settings.ts'
-import type { ReceiverTraits, Telling, Told } from '../../ledger/deliveries.ts'
+import type { ReceiverTraits, Alarm, AlarmCause } from '../../ledger/deliveries.ts'
 import type { Runtime } from '../../run/runtime.ts'
 
 const slackName = 'MILLRACE_NOTIFY_SLACK'
@@ -39,10 +39,10 @@ interface Sender {
 }
 
 /** One message to send. */
-interface Message extends Sender {
-  readonly telling: Telling
+interface OutgoingMessage extends Sender {
+  readonly alarm: Alarm
   /** The first cause of the message. */
-  readonly first: Told
+  readonly first: AlarmCause
   /** The same for every try, so that a receiver can tell a repetition. */
   readonly id: string
 }
@@ -53,7 +53,7 @@ export interface Receiver extends ReceiverTraits {
   /** A message opens an incident, which stays open until another message closes it. */
   readonly opens: boolean
   /** Resolves to null: accepted; else to the reason why not. */
-  send(message: Message): Promise<string | null>
+  send(message: OutgoingMessage): Promise<string | null>
 }
 
 export type Alarming = ReturnType<typeof alarmingOf>
@@ -75,12 +75,12 @@ export const alarmingOf = ({ settings: { raw }, routes }: Pick<Runtime, 'setting
 }
 
 /** Sends one message. null: accepted; else the reason why not, without secrets. */
-export const tell = async (receiver: Receiver, telling: Telling, sender: Sender): Promise<string | null> => {
-  const [first] = telling.told
+export const sendMessage = async (receiver: Receiver, alarm: Alarm, sender: Sender): Promise<string | null> => {
+  const [first] = alarm.causes
   if (first === undefined) return null
   try {
     const number = sender.isTest === true ? sender.warehouseId : first.notificationId
-    return await receiver.send({ ...sender, telling, first, id: `${number}-${telling.event}` })
+    return await receiver.send({ ...sender, alarm, first, id: `${number}-${alarm.event}` })
   } catch (error) {
     return redact(error instanceof EtlError ? error.message : causeOf(error)).slice(0, longestProblem)
   }
@@ -128,8 +128,8 @@ const slack = (raw: Raw, { name, kind, variable, at }: Spec<'slack'>): Receiver 
   const block = (text: string) => ({ type: 'section', text: { type: 'plain_text', text: text.slice(0, longestBlock) } })
   return {
     ...{ name, kind, ...people },
-    send: ({ telling, first, id }) => {
-      const { headline, parts } = wordsOf(telling, first)
+    send: ({ alarm, first, id }) => {
+      const { headline, parts } = wordsOf(alarm, first)
       const blocks = [block(headline), ...parts.map(({ title, lines }) => block(`${title}:\n${lines.join('\n')}`))]
       return post(url.reveal(), redact(JSON.stringify({ text: headline, blocks })), { 'millrace-delivery': id })
     },
@@ -141,10 +141,10 @@ const webhook = (raw: Raw, spec: Spec<'webhook'>): Receiver => {
   const [url, key] = readAll([() => address(raw, variable, at), () => (spec.key === null ? null : keyOf(raw, spec.key, at))])
   return {
     ...{ name, kind, ...machine },
-    send: ({ telling, first, id, nowMs }) => {
+    send: ({ alarm, first, id, nowMs }) => {
       const { severity, pipeline, message, changed, nextStep, raisedAt, resolvedAt } = first
       const of = { kind: first.kind, severity, pipeline, message, changed, next_step: nextStep }
-      const body = redact(JSON.stringify({ id, event: telling.event, ...of, raised_at: raisedAt, resolved_at: resolvedAt }))
+      const body = redact(JSON.stringify({ id, event: alarm.event, ...of, raised_at: raisedAt, resolved_at: resolvedAt }))
       const sentAt = String(Math.floor(nowMs / 1000))
       const signed = key && createHmac('sha256', key.reveal()).update(`${sentAt}.${body}`).digest('hex')
       const signature = signed === null ? {} : { 'millrace-signature': `t=${sentAt},v1=${signed}` }
@@ -158,10 +158,10 @@ const pagerduty = (raw: Raw, { name, kind, variable, at }: Spec<'pagerduty'>): R
   const [url, key] = readAll([() => pagerdutyUrl(raw), () => keyOf(raw, variable, at)])
   return {
     ...{ name, kind, ...machine, opens: true },
-    send: ({ telling, first, warehouseId }) => {
+    send: ({ alarm, first, warehouseId }) => {
       const { severity, pipeline, message, changed, nextStep, raisedAt } = first
       const event = {
-        event_action: telling.event === 'resolved' ? 'resolve' : 'trigger',
+        event_action: alarm.event === 'resolved' ? 'resolve' : 'trigger',
         dedup_key: `millrace/${warehouseId}/${first.notificationId}`,
         payload: {
           ...{ summary: message.slice(0, longestSummary), source: 'millrace', severity, class: first.kind, timestamp: raisedAt },
@@ -181,10 +181,10 @@ const email = (raw: Raw, { name, kind, to, at }: Spec<'email'>): Receiver => {
   const [smtp, from] = readAll([() => smtpOf(raw, at), () => fromOf(raw, at)])
   return {
     ...{ name, kind, ...people },
-    send: async ({ telling, first, id, warehouseId, isTest = false }) => {
+    send: async ({ alarm, first, id, warehouseId, isTest = false }) => {
       const transport = await transportTo(new URL(smtp.reveal()))
       try {
-        const words = wordsOf(telling, first)
+        const words = wordsOf(alarm, first)
         const { rejected, rejectedErrors = [] } = await transport.sendMail({
           from: { name: 'Millrace', address: from },
           to: [...to],
@@ -282,23 +282,23 @@ const longestLine = 1_500
 const mostLines = 20
 
 /** A message in no channel's form yet: a line such as `Error: 200 units in 3 pipelines failed`, and paragraphs, each with a title and lines. */
-const wordsOf = ({ event, told }: Telling, first: Told) => {
+const wordsOf = ({ event, causes }: Alarm, first: AlarmCause) => {
   const headline =
-    told.length === 1
+    causes.length === 1
       ? first.message
-      : `${capital(first.kind)} in ${told.length} places: ${unique(told.map(({ pipeline, message }) => pipeline ?? message)).join(', ')}`
+      : `${capital(first.kind)} in ${causes.length} places: ${unique(causes.map(({ pipeline, message }) => pipeline ?? message)).join(', ')}`
   if (event === 'resolved')
     return {
       headline: `Over (${first.kind}): ${cut(headline)}`,
-      parts: [{ title: 'It lasted', lines: listed(told.map((one) => `${nameOf(one, told)}${lastedOf(one)}`)) }],
+      parts: [{ title: 'It lasted', lines: listed(causes.map((one) => `${nameOf(one, causes)}${lastedOf(one)}`)) }],
     }
   const parts = [
-    ...(told.length === 1 ? [] : [{ title: 'What is wrong', lines: listed(told.map(({ message }) => message)) }]),
+    ...(causes.length === 1 ? [] : [{ title: 'What is wrong', lines: listed(causes.map(({ message }) => message)) }]),
     {
       title: 'What changed',
-      lines: listed(unique(told.map(({ changed, raisedAt }) => `${changed ?? ''} First seen ${minute(raisedAt)}.`.trim()))),
+      lines: listed(unique(causes.map(({ changed, raisedAt }) => `${changed ?? ''} First seen ${minute(raisedAt)}.`.trim()))),
     },
-    { title: 'What to do', lines: listed(unique(told.flatMap(({ nextStep }) => nextStep ?? []))) },
+    { title: 'What to do', lines: listed(unique(causes.flatMap(({ nextStep }) => nextStep ?? []))) },
   ]
   return {
     headline: `${capital(first.severity)} (${first.kind}): ${cut(headline)}`,
@@ -321,10 +321,10 @@ const listed = (lines: readonly string[]): string[] => {
 
 const unique = (lines: readonly string[]): string[] => [...new Set(lines)]
 
-const nameOf = ({ pipeline }: Told, told: readonly Told[]): string =>
+const nameOf = ({ pipeline }: AlarmCause, told: readonly AlarmCause[]): string =>
   told.length > 1 && pipeline !== null ? `${pipeline}: ` : ''
 
-const lastedOf = ({ raisedAt, resolvedAt }: Told): string => {
+const lastedOf = ({ raisedAt, resolvedAt }: AlarmCause): string => {
   const from = minute(raisedAt)
   if (resolvedAt === null) return `from ${from}.`
   const minutes = Math.max(1, Math.round((Date.parse(resolvedAt) - Date.parse(raisedAt)) / 60_000))

@@ -8,11 +8,11 @@ import { messageOf, settingError, usageError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
 import { redact, secret } from '../../core/redact.ts'
 import { Temporal } from '../../core/temporal.ts'
-import { deliverDue, type Sending, settleLeftBehind, syncNotifications, type Telling } from '../../ledger/deliveries.ts'
+import { deliverDue, type Transport, settleInterrupted, syncNotifications, type Alarm } from '../../ledger/deliveries.ts'
 import { endLease, takeLease } from '../../ledger/processes.ts'
 import type { Runtime } from '../../run/runtime.ts'
 import { causes } from './alarm-causes.ts'
-import { type Alarming, alarmingOf, tell } from './receivers.ts'
+import { type Alarming, alarmingOf, sendMessage } from './receivers.ts'
 
 /** Only the process with this lease sends; another takes over once it is dead. Longer than a mail to eighty addresses that all answer just before the timeout. */
 const leaseName = 'alarms are sent'
@@ -61,9 +61,9 @@ const sendDue = async (runtime: Runtime, alarming: Alarming): Promise<void> => {
   const { kysely } = runtime.database
   if (!(await leased(runtime))) return
   try {
-    await settleLeftBehind(kysely, alarming.receivers)
+    await settleInterrupted(kysely, alarming.receivers)
     const isStillOurs = () => takeLease(kysely, leaseName, runtime.process, leaseSeconds)
-    await deliverDue(kysely, alarming.receivers, sendingOf(runtime, alarming), isStillOurs)
+    await deliverDue(kysely, alarming.receivers, transportOf(runtime, alarming), isStillOurs)
   } finally {
     await endLease(kysely, leaseName, runtime.process)
   }
@@ -78,12 +78,12 @@ const leased = async ({ database, process, clock }: Runtime): Promise<boolean> =
   }
 }
 
-const sendingOf = ({ warehouse, clock }: Runtime, { receivers, quietHours }: Alarming): Sending => ({
+const transportOf = ({ warehouse, clock }: Runtime, { receivers, quietHours }: Alarming): Transport => ({
   waitMs: (_, severity) => quietForMs(quietHours, severity, clock.now()),
-  send: async (telling) => {
-    const receiver = receivers.find(({ name }) => name === telling.target)
+  send: async (alarm) => {
+    const receiver = receivers.find(({ name }) => name === alarm.target)
     if (receiver === undefined) return 'the receiver is not set any more'
-    return tell(receiver, telling, { warehouseId: warehouse.id, nowMs: clock.now() })
+    return sendMessage(receiver, alarm, { warehouseId: warehouse.id, nowMs: clock.now() })
   },
 })
 
@@ -105,18 +105,18 @@ export const testReceivers = async (runtime: Runtime, names: readonly string[]) 
     const isReached = routes.some(({ to }) => to.includes(name))
     let problem = isReached ? null : 'no route of notify.yaml names it, so no alarm is sent to it'
     for (const event of opens ? (['raised', 'resolved'] as const) : (['raised'] as const))
-      problem ??= await tell(receiver, testTelling(name, event, nowMs), sender)
+      problem ??= await sendMessage(receiver, testMessage(name, event, nowMs), sender)
     tested.push({ receiver: name, kind, problem })
   }
   return tested
 }
 
-const testTelling = (target: string, event: Telling['event'], nowMs: number): Telling => {
+const testMessage = (target: string, event: Alarm['event'], nowMs: number): Alarm => {
   const raisedAt = new Date(nowMs).toISOString()
   const resolvedAt = event === 'resolved' ? raisedAt : null
   const cause = { notificationId: 0, kind: 'test', severity: 'info', pipeline: null, raisedAt, resolvedAt } as const
   const message = `A test by \`millrace notify test\`: alarms reach ${target}.`
-  return { target, event, told: [{ ...cause, message, changed: 'Nothing is wrong.', nextStep: 'Nothing.' }] }
+  return { target, event, causes: [{ ...cause, message, changed: 'Nothing is wrong.', nextStep: 'Nothing.' }] }
 }
 
 /** Tags of a pipeline's definition; none where it has none. */

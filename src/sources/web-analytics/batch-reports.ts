@@ -10,7 +10,7 @@ import { topRows, delivery, deliveryParams, period, periodProblems, spanOfReport
 import { reportFields, shopperFields } from './fields.ts'
 import {
   filtersOf,
-  ownWords,
+  tableParams,
   pagingOf,
   splitOf,
   tableDimensions,
@@ -78,7 +78,7 @@ export const generalReport: Source = {
     include_subdomains: z.exactOptional(z.boolean()),
     limit: z.exactOptional(topRows),
     top: z.exactOptional(topRows),
-    ...ownWords,
+    ...tableParams,
     ...delivery,
   }),
   dimensions: tableDimensions({}),

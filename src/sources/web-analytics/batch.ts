@@ -7,12 +7,12 @@ import { addWindows, windowsBetween } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { runReport } from '../../extract/report.ts'
 import type { ReportApi, ReportFile, ReportStatus } from '../../extract/report-api.ts'
-import type { ExtractRequest, LookContext, Source } from '../../extract/source.ts'
+import type { ExtractRequest, ProbeContext, Source } from '../../extract/source.ts'
 import { askOptional, creditsIn, dataVersionIn, jsonOf } from './json-answer.ts'
 import { listReports, validate } from './discovery.ts'
 import { endpoints, pathOf, reportUrl } from './service-dialect.ts'
 import { readRefusal, type Refusal, refusalError } from './refusal-table.ts'
-import { type RefusedAt, refusedWith, wasTaken } from './refused-request.ts'
+import { type RefusedAt, refusedWith, rememberOffered } from './refused-request.ts'
 
 const submission = z.looseObject({ status: z.string().nullish().catch(null) })
 
@@ -56,7 +56,12 @@ export interface BatchDataset {
 }
 
 /** @param hook address to which the service sends the report's state; null: none */
-const reportApi = (dataset: BatchDataset, asked: ExtractRequest, context: LookContext, hook: Secret | null = null): ReportApi => {
+const reportApi = (
+  dataset: BatchDataset,
+  asked: ExtractRequest,
+  context: ProbeContext,
+  hook: Secret | null = null,
+): ReportApi => {
   const { http } = context
   const { definition, box } = asked
   const request = dataset.body(definition, box)
@@ -71,7 +76,7 @@ const reportApi = (dataset: BatchDataset, asked: ExtractRequest, context: LookCo
       // tell whether it sold a report: its reports are polled.
       const answer = await sendSubmission(http, dataset, request, dataset.endpoint === 'report' ? hook : null)
       if (answer.status >= 300) throw await refusedReport(at, readRefusal(answer))
-      wasTaken(at)
+      rememberOffered(at)
       const body = jsonOf(answer, endpoint)
       const reportId = reportIdIn(body)
       if (reportId === null) throw withoutId(answer.bytes, endpoint)

@@ -129,13 +129,13 @@ export const credits = async (http: HttpClient): Promise<Pick<Credits, 'remainin
 }
 
 /** The balances for requests and for reports; where both are one balance, both numbers are the same (api-facts 17, 19). */
-export const meter: NonNullable<Source['meter']> = async ({ http }) => {
+export const balance: NonNullable<Source['balance']> = async ({ http }) => {
   const left = { requests: (await capabilities(http))?.remainingHits ?? null, credits: (await credits(http))?.remaining ?? null }
   return left.requests === null && left.credits === null ? null : left
 }
 
 /** Each balance by a request of its own (49, 50). null: the service does not tell that of reports. With a key for reports alone the other balance is unknown. */
-export const purses: NonNullable<Api['credits']> = async (http, failed) => {
+export const balances: NonNullable<Api['credits']> = async (http, failed) => {
   const batch = await credits(http).catch(failed)
   if (batch === null) return null
   const user = (await ask(http, 'user_credits', object).catch(failed)) ?? {}

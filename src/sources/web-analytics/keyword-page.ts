@@ -10,11 +10,11 @@ import { isRecord } from '../../core/json.ts'
 import { excerpt } from '../../extract/http-answer.ts'
 import type { Page, WalkOptions } from '../../extract/paged.ts'
 import { inProvedShape, untilSameFault } from '../../extract/proved-shape.ts'
-import type { ExtractRequest, LookContext } from '../../extract/source.ts'
+import type { ExtractRequest, ProbeContext } from '../../extract/source.ts'
 import { creditsIn, dataVersionIn, numberOrNull, pageOf } from './json-answer.ts'
 import { dialectOf, dialectV5, pathOf } from './service-dialect.ts'
 import { internalCountry, internalDomain } from './spelling.ts'
-import { type Meaning, meaningOf, readRefusal, saidBy } from './refusal-table.ts'
+import { type Meaning, meaningOf, readRefusal, refusalText } from './refusal-table.ts'
 import { type RefusedAt, refusedWith } from './refused-request.ts'
 import { addressSetting } from './settings.ts'
 
@@ -83,7 +83,7 @@ interface KeywordPage extends Page {
 const pagings = new Map<string, { isProved: boolean }>()
 
 /** Of V5 it is not known whether an offset counts records or pages (api-facts 35). */
-export const pagingOf = ({ definition }: ExtractRequest, { http }: LookContext): Pick<WalkOptions, 'paging'> => {
+export const pagingOf = ({ definition }: ExtractRequest, { http }: ProbeContext): Pick<WalkOptions, 'paging'> => {
   if (dialectOf(http) !== dialectV5) return {}
   const key = keyOf(definition, http)
   const paging = pagings.get(key) ?? { isProved: false }
@@ -105,7 +105,7 @@ export const fetchPage: typeof askForPage = (request, context, offset, limit, pa
 
 const askForPage = async (
   request: ExtractRequest,
-  context: LookContext,
+  context: ProbeContext,
   offset: number,
   limit: number,
   part: number,
@@ -195,7 +195,7 @@ const saidOrder = (query: Readonly<Record<string, unknown>> | null): SourceOrder
 /** null: the service has no data. @param status what the answer means; messages show the status that came */
 const refused = async (at: RefusedAt, answer: HttpAnswer, status = answer.status): Promise<null> => {
   const refusal = readRefusal({ ...answer, status })
-  const error = await refusedWith(at, refusal, saidBy(at.endpoint, { ...refusal, status: answer.status }))
+  const error = await refusedWith(at, refusal, refusalText(at.endpoint, { ...refusal, status: answer.status }))
   if (error === null) return null
   throw error.code === 'BAD_REQUEST' && /\blimit\b/i.test(refusal.text) ? pageTooLarge(at.request, error) : error
 }

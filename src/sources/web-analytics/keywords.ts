@@ -8,7 +8,7 @@ import { dialectV4, dialectV5 } from './service-dialect.ts'
 import { country, dimensionTables, domain, oneOf } from './service-dimensions.ts'
 import { topOf, topRows } from './delivery.ts'
 import { keywordFields } from './fields.ts'
-import { meter } from './discovery.ts'
+import { balance } from './discovery.ts'
 import { fetchPage, pagingOf, seenPrices } from './keyword-page.ts'
 
 const filters = {
@@ -52,7 +52,7 @@ export const keywords: Source = {
       pageSize: limits.pageSize,
       maxPages: limits.maxPages,
       concurrency: limits.concurrency,
-      spare: context.spare,
+      keepPart: context.keepPart,
       ...pagingOf(request, context),
       ...topOf(request.definition.params),
       fetch: async (offset, limit, part, arrived) => {
@@ -74,7 +74,7 @@ export const keywords: Source = {
       ? { lastUpdated: null, count: 0 }
       : { lastUpdated: page.lastUpdated, count: page.total, dataVersion: page.dataVersion }
   },
-  meter,
+  balance,
   billing: { seen: seenPrices },
   estimate: async () => ({ requests: null, rows: null, quota: null }),
 }

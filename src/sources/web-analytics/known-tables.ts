@@ -32,7 +32,7 @@ const unknownTable: KnownTable = { filters: ['domains', 'countries', 'include_su
 type Params = Readonly<Record<string, unknown>>
 
 /** Parameters in which a definition describes its table itself. */
-export const ownWords = {
+export const tableParams = {
   filters: z.exactOptional(
     z.array(z.string().regex(/^[a-z][a-z0-9_]*$/, 'expected the name of a filter, see `millrace describe`')),
   ),

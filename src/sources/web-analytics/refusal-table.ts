@@ -236,7 +236,7 @@ const declined = /\b(not|never) (been )?(accepted|created|queued|submitted)\b|\b
 const mayBeTaken = ({ status, text }: Refusal): boolean => (status >= 500 || status === 408) && !declined.test(text)
 
 /** "/v4/x answers 403 (code 5): …" */
-export const saidBy = (endpoint: string, { status, code, text }: Refusal): string =>
+export const refusalText = (endpoint: string, { status, code, text }: Refusal): string =>
   `${endpoint} answers ${status}${code === null ? '' : ` (code ${code})`}: "${text}".`
 
 /** @param said a sentence with the endpoint and its answer. `sent` says whether a submission may have been taken. */
@@ -257,4 +257,4 @@ export const errorOf = (refusal: Refusal, said: string, { meaning, hasParts }: V
  * @param where the command or the report, for the message
  */
 export const refusalError = (refusal: Refusal, endpoint: string, where: string): EtlError =>
-  errorOf(refusal, `${where}: ${saidBy(endpoint, refusal)}`, { meaning: meaningOf(refusal, 'free'), hasParts: false })
+  errorOf(refusal, `${where}: ${refusalText(endpoint, refusal)}`, { meaning: meaningOf(refusal, 'free'), hasParts: false })

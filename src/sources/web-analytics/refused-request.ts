@@ -3,10 +3,10 @@ import { type EtlError, isEtlError } from '../../core/errors.ts'
 import type { Dataset } from '../../core/source-spec.ts'
 import type { Box } from '../../core/types.ts'
 import { addWindows, isPublished, windowsBetween } from '../../core/window.ts'
-import type { ExtractRequest, LookContext } from '../../extract/source.ts'
+import type { ExtractRequest, ProbeContext } from '../../extract/source.ts'
 import { dialectOf } from './service-dialect.ts'
 import { capabilities, credits, describe } from './discovery.ts'
-import { errorOf, type Meaning, meaningOf, type Place, type Refusal, saidBy, type Verdict } from './refusal-table.ts'
+import { errorOf, type Meaning, meaningOf, type Place, type Refusal, refusalText, type Verdict } from './refusal-table.ts'
 
 const dayMs = 24 * 3_600_000
 
@@ -16,7 +16,7 @@ export interface RefusedAt {
   /** The endpoint that buys, even if another one refused. */
   readonly endpoint: string
   readonly request: ExtractRequest
-  readonly context: LookContext
+  readonly context: ProbeContext
 }
 
 /**
@@ -28,7 +28,7 @@ export const refusedWith = async (at: RefusedAt, refusal: Refusal, said?: string
   if (verdict.meaning === 'no data') return null
   const { request, context, endpoint } = at
   const notBefore = verdict.meaning === 'not published' ? context.clock.now() + dayMs : undefined
-  const error = errorOf(refusal, `${request.box.key}: ${said ?? saidBy(endpoint, refusal)}`, verdict, notBefore)
+  const error = errorOf(refusal, `${request.box.key}: ${said ?? refusalText(endpoint, refusal)}`, verdict, notBefore)
   const { follows } = error
   const isByCountry =
     follows?.next === 'split' &&
@@ -119,7 +119,7 @@ const datasetOf = ({ endpoint, request: { definition }, context: { http } }: Ref
   [http.origin, definition.account, endpoint, definition.params['vtable'] ?? ''].join(' ')
 
 /** Remembers that the account's plan has the dataset. */
-export const wasTaken = (at: RefusedAt): void => void taken.add(datasetOf(at))
+export const rememberOffered = (at: RefusedAt): void => void taken.add(datasetOf(at))
 
 /** Whether the plan lacks a value only: so for a dataset that was taken before or is described; on a first call it lacks the dataset (62). */
 const isAValue = async (at: RefusedAt): Promise<boolean> => taken.has(datasetOf(at)) || (await rangeOf(at)) !== null

@@ -11,7 +11,7 @@ import { age, count, coverageAddress, lastDays, moment } from '../format.ts'
 import { badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { legend, monthStrip } from '../month-strip.ts'
 import { standingWords, waitingWords } from '../reads/read-approvals.ts'
-import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
+import { describeForecast, type Forecast, forecasts } from '../../ledger/month-end.ts'
 import { completeSpan, type DueMonth, lastMonths, type MonthLine, nextDue, wantedLines } from '../reads/read-months.ts'
 import { accountStates, type AccountTrouble } from '../reads/read-pace.ts'
 import { countQuarantined } from '../reads/read-rejects.ts'
@@ -219,7 +219,7 @@ const dueWords = (due: DueMonth | null, waitsForApproval: boolean): Html => {
 
 const forecastWords = (definition: Definition | undefined, own: readonly Forecast[]): Html => {
   const budget = definition?.limits.quotaPerMonth ?? null
-  const end = endWords(own, count)
+  const end = describeForecast(own, count)
   return html`${count(sum(own, 'spent'))} so far<br>${end === null ? html`<span class="soft">no forecast</span>` : html`about ${end} at month end`}${budget === null ? '' : html`<br><span class="soft">of ${count(budget)}</span>`}`
 }
 

@@ -7,7 +7,7 @@ import { type Foreseen, isVersion, type NightPlan, type PlannedPipeline, type Pl
 import { age, count, coverageAddress, moment, span } from '../format.ts'
 import { actionButton, badge, command, type Html, optionalTable, page, table, fields } from '../layout.ts'
 import { creditsOfAll, type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
-import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
+import { describeForecast, type Forecast, forecasts } from '../../ledger/month-end.ts'
 
 /** Reads the ledger and shows the newest dry run. */
 export const planPage = async (context: WebContext, foreseen: Foreseen): Promise<Html> => {
@@ -87,7 +87,7 @@ const notPublishedYet = (planned: PlannedPipeline | undefined): string =>
 /** `246 so far, about 720 at month end, of 4,000` */
 const monthWords = ({ pipeline, limits: { quotaPerMonth: budget } }: Definition, foretold: readonly Forecast[]): string => {
   const own = foretold.filter((one) => one.pipeline === pipeline)
-  const end = endWords(own, count)
+  const end = describeForecast(own, count)
   return `${count(sum(own, 'spent'))} so far${end === null ? '' : `, about ${end} at month end`}${budget === null ? '' : `, of ${count(budget)}`}`
 }
 

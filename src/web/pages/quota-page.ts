@@ -5,7 +5,7 @@ import { barsOf, creditsByDay, nightBars } from '../charts.ts'
 import { allOf, type WebContext } from '../context.ts'
 import { count, dayBefore, lastDays, moment } from '../format.ts'
 import { type Html, optionalTable, page, table, fields } from '../layout.ts'
-import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
+import { describeForecast, type Forecast, forecasts } from '../../ledger/month-end.ts'
 import { type QuotaDay, type QuotaMonth, quotaDays, quotaMonths } from '../reads/read-quota.ts'
 import { meterMonths, spendingByMonth, spendingByTag, unwantedSpending } from '../reads/spending.ts'
 
@@ -56,7 +56,7 @@ const dailyCharts = (context: WebContext, { days, nights, since }: Shown): Html[
     })
 }
 
-const endOf = (foretold: readonly Forecast[]): string => endWords(foretold, count) ?? '–'
+const endOf = (foretold: readonly Forecast[]): string => describeForecast(foretold, count) ?? '–'
 
 const sumCards = (
   { foretold, month }: Shown,

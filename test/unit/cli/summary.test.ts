@@ -8,7 +8,7 @@ const result: RunResult = {
   runId: 1,
   summary: emptySummary,
   seconds: 1,
-  requestsSpared: 0,
+  requestsSaved: 0,
   passed: 0,
   unanswered: 0,
   notPublished: { units: 0, windows: [], expectedOn: null },

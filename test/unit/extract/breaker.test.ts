@@ -24,7 +24,7 @@ const finding = (more: Partial<Finding> = {}): Finding => ({
   place: wholeAccount,
   error: new EtlError('SERVICE_UNREACHABLE', 'It is away.'),
   askedMs: null,
-  enough: 3,
+  opensAfter: 3,
   isLasting: false,
   ...more,
 })
@@ -42,7 +42,7 @@ const world = (): World => {
 }
 
 const shut = async ({ breaker }: World, found = finding()): Promise<void> => {
-  for (let time = 0; time < found.enough; time += 1) (await breaker.pass(waiter())).end(found)
+  for (let time = 0; time < found.opensAfter; time += 1) (await breaker.pass(waiter())).end(found)
 }
 
 const waiting = (breaker: Breaker, more: Partial<Waiter> = {}) => {
@@ -69,10 +69,10 @@ describe('the breaker', () => {
 
   test('has one that tried in vain let another one try: a single report in trouble keeps nobody from being polled', async () => {
     const { clock, breaker } = world()
-    const trouble = finding({ place: '/status', askedMs: 5_000, enough: 1 })
+    const trouble = finding({ place: '/status', askedMs: 5_000, opensAfter: 1 })
     const [bad, good] = [
-      { places: ['/status'], what: '/status/1' },
-      { places: ['/status'], what: '/status/2' },
+      { places: ['/status'], requestId: '/status/1' },
+      { places: ['/status'], requestId: '/status/2' },
     ]
     ;(await breaker.pass(waiter(bad))).end(trouble)
     for (let turn = 0; turn < 3; turn += 1) {
@@ -88,8 +88,8 @@ describe('the breaker', () => {
 
   test('asks at once again for what is alone in trouble where no other waits', async () => {
     const { clock, breaker } = world()
-    const trouble = finding({ place: '/keywords', askedMs: 1_000, enough: 1 })
-    const only = { places: ['/keywords'], what: '/keywords?domain=a.com' }
+    const trouble = finding({ place: '/keywords', askedMs: 1_000, opensAfter: 1 })
+    const only = { places: ['/keywords'], requestId: '/keywords?domain=a.com' }
     ;(await breaker.pass(waiter(only))).end(trouble)
     const again = waiting(breaker, only)
     await clock.run(clock.now() - startOfTime + 1_000)
@@ -98,8 +98,8 @@ describe('the breaker', () => {
 
   test('lets nobody else go for what one alone tried in vain: they have not tried yet', async () => {
     const { clock, breaker } = world()
-    const trouble = finding({ enough: 1 })
-    const bad = { what: '/keywords?domain=bad.com' }
+    const trouble = finding({ opensAfter: 1 })
+    const bad = { requestId: '/keywords?domain=bad.com' }
     ;(await breaker.pass(waiter(bad))).end(trouble)
     for (const ms of [1_000, 4_000, 13_000]) {
       const again = waiting(breaker, bad)
@@ -137,18 +137,18 @@ describe('the breaker', () => {
 
   test('says within seconds what lasts, and not what is over at once', async () => {
     const short = world()
-    await shut(short, finding({ enough: 1 }))
+    await shut(short, finding({ opensAfter: 1 }))
     expect(short.told).toHaveLength(0)
     const long = world()
-    await shut(long, finding({ enough: 1, askedMs: 30_000 }))
+    await shut(long, finding({ opensAfter: 1, askedMs: 30_000 }))
     expect(long.told).toHaveLength(1)
   })
 
   test('says a pause of minutes that is asked for while a short one lasts', async () => {
     const here = world()
     const [first, second] = [await here.breaker.pass(waiter()), await here.breaker.pass(waiter())]
-    first.end(finding({ enough: 1 }))
-    second.end(finding({ enough: 1, askedMs: 300_000 }))
+    first.end(finding({ opensAfter: 1 }))
+    second.end(finding({ opensAfter: 1, askedMs: 300_000 }))
     expect(here.told).toMatchObject([{ nextInMs: 300_000 }])
   })
 
@@ -204,7 +204,7 @@ describe('the breaker', () => {
     const here = world()
     const { clock, breaker } = here
     const patience = { attempts: 100, deadlineMs: 5_000 }
-    await shut(here, finding({ enough: 1 }))
+    await shut(here, finding({ opensAfter: 1 }))
     const requests = Array.from({ length: 3 }, () => waiting(breaker, { patience }))
     for (const until of [1_000, 4_000]) {
       await clock.run(until)
@@ -230,7 +230,7 @@ describe('the breaker', () => {
   test('waits no longer than the deadline, and for what takes its time as long as that', async () => {
     const here = world()
     const { clock, breaker } = here
-    await shut(here, finding({ enough: 1, isLasting: true }))
+    await shut(here, finding({ opensAfter: 1, isLasting: true }))
     for (const until of [1_000, 4_000, 13_000, 40_000, 100_000]) {
       const probe = waiting(breaker, { patience: { attempts: 1, deadlineMs: 120_000 } })
       await clock.run(until)

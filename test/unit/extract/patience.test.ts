@@ -1,7 +1,7 @@
 // When a request of a run that is told to stop is given up.
 import { expect, test } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
-import { withPatience } from '../../../src/extract/in-time.ts'
+import { withGracePeriod } from '../../../src/extract/grace-period.ts'
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
@@ -25,7 +25,7 @@ const held = (): { clock: Clock; over: () => void; asked: number[] } => {
 test('before anything was sent at once, with the reason of the run', async () => {
   const stop = new AbortController()
   const { clock, asked } = held()
-  const patience = withPatience(stop.signal, clock, 3_000, () => false)
+  const patience = withGracePeriod(stop.signal, clock, 3_000, () => false)
   stop.abort('told to')
   expect([patience.signal.aborted, patience.signal.reason, asked]).toEqual([true, 'told to', []])
   patience.end()
@@ -34,7 +34,7 @@ test('before anything was sent at once, with the reason of the run', async () =>
 test('on its way only when patience is over, which is less than the five seconds a cancelled run may take', async () => {
   const stop = new AbortController()
   const { clock, over, asked } = held()
-  const patience = withPatience(stop.signal, clock, 3_000, () => true)
+  const patience = withGracePeriod(stop.signal, clock, 3_000, () => true)
   stop.abort('told to')
   await turn()
   expect([patience.signal.aborted, (asked[0] ?? Number.POSITIVE_INFINITY) < 4_000]).toEqual([false, true])
@@ -47,7 +47,7 @@ test('on its way only when patience is over, which is less than the five seconds
 test('not at all once its answer is here', async () => {
   const stop = new AbortController()
   const { clock, over } = held()
-  const patience = withPatience(stop.signal, clock, 3_000, () => true)
+  const patience = withGracePeriod(stop.signal, clock, 3_000, () => true)
   stop.abort()
   patience.end()
   await turn()

@@ -63,7 +63,7 @@ describe('the number of a row’s unit', () => {
           expect(found.mark.strays).toBe(rows.filter((row) => placeOf(row) === null).length)
           for (const [place, count] of found.mark.rows.entries())
             expect(count).toBe(rows.filter((row) => placeOf(row) === place).length)
-          for (const row of rows) expect(found.mark.whoseOf([...row]).unit).toBe(numbers.length === 1 ? 0 : placeOf(row))
+          for (const row of rows) expect(found.mark.placesOfKey([...row]).unit).toBe(numbers.length === 1 ? 0 : placeOf(row))
         },
       ),
       { numRuns: 400 },
@@ -72,12 +72,12 @@ describe('the number of a row’s unit', () => {
 
   test('of an answer for one unit is that unit’s, whoever’s the record says it is', () => {
     const { mark } = marked([], { ...unitsOf([['a']], [5]), windowOf: () => 0 }, places([1]))
-    expect([mark.whoseOf(null), mark.whoseOf(['2026-01-01', 'b'])].map(({ unit }) => unit)).toEqual([0, 0])
+    expect([mark.placesOfKey(null), mark.placesOfKey(['2026-01-01', 'b'])].map(({ unit }) => unit)).toEqual([0, 0])
     const two = marked([], unitsOf([['a']], [5, 6]), places([1]))
-    expect(two.mark.whoseOf(null)).toEqual({ unit: null, window: null, slice: null })
-    expect(two.mark.whoseOf(['2026-02-01', 'a'])).toEqual({ unit: 1, window: 1, slice: 0 })
-    expect(two.mark.whoseOf(['2026-02-01', 'b'])).toEqual({ unit: null, window: 1, slice: null })
-    expect(two.mark.whoseOf(['someday', 'a'])).toEqual({ unit: null, window: null, slice: 0 })
+    expect(two.mark.placesOfKey(null)).toEqual({ unit: null, window: null, slice: null })
+    expect(two.mark.placesOfKey(['2026-02-01', 'a'])).toEqual({ unit: 1, window: 1, slice: 0 })
+    expect(two.mark.placesOfKey(['2026-02-01', 'b'])).toEqual({ unit: null, window: 1, slice: null })
+    expect(two.mark.placesOfKey(['someday', 'a'])).toEqual({ unit: null, window: null, slice: 0 })
   })
 })
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { unitsStillToCome } from '../../../src/core/forecast.ts'
 import { judgeNight, judgeRange, verdictOn } from '../../../src/plan/guard.ts'
-import { doneOn, type BudgetRoom } from '../../../src/plan/spread-backfill.ts'
+import { lastPurchaseDay, type BudgetRoom } from '../../../src/plan/spread-backfill.ts'
 import { definitionOf } from './definition.ts'
 
 const none = { dearest: 0, usual: 0, beyond: 0 }
@@ -85,7 +85,7 @@ describe('a backlog', () => {
     ],
     ['that no month has room for', 10, [{ ...free, perMonth: 100, leftThisMonth: 0, kept: 100 }], null],
   ] as const)('%s', (_, credits, paces, day) => {
-    expect(doneOn(credits, paces, '2026-11-22')).toBe(day)
+    expect(lastPurchaseDay(credits, paces, '2026-11-22')).toBe(day)
   })
 })
 

@@ -7,7 +7,7 @@ import { EtlError } from '../../../src/core/errors.ts'
 import { silentLog } from '../../../src/core/log.ts'
 import type { Payload } from '../../../src/core/types.ts'
 import type { Source, SourceContext } from '../../../src/extract/source.ts'
-import { land as landAnswer, type Landed, type LandWork, type Spared } from '../../../src/run/land.ts'
+import { land as landAnswer, type Landed, type LandWork, type UnchangedAnswer } from '../../../src/run/land.ts'
 import { createProgress, type Progress } from '../../../src/run/progress.ts'
 import { claimedJob } from '../../support/claimed-job.ts'
 import { landingName } from '../../support/landing-names.ts'
@@ -102,7 +102,7 @@ const hurriedClock: Clock = {
 const landOrSpare = (
   steps: readonly (Payload | Error)[],
   { store = landing, loaded, paid = {}, source = sourceOf(steps), clock = hurriedClock, kind = claim.kind }: Given,
-): Promise<Landed | Spared> => {
+): Promise<Landed | UnchangedAnswer> => {
   const work: LandWork = {
     runtime: { landing: store, warehouse, progress, clock, log: silentLog },
     claim: { ...claim, kind },
@@ -373,7 +373,7 @@ describe('pages that are paid for', () => {
     const source = sourceOf([payload(1, 'one')])
     const extract: Source['extract'] = async function* (unit, context) {
       yield* source.extract(unit, context)
-      context.spare?.(payload(3, 'three'))
+      context.keepPart?.(payload(3, 'three'))
       throw new EtlError('SERVICE_ERROR', 'the second did not come')
     }
     const paid = { paidPages: () => 1, begun: begun(9, undefined, [payload(7, 'seven')]) }

@@ -84,7 +84,7 @@ describe('a report', () => {
       rows,
       refused,
       previous,
-      isElsewhere: false,
+      hasOtherPeriods: false,
       window: 0,
       slice: 0,
     })

@@ -6,9 +6,9 @@ import { messageOf } from '../core/errors.ts'
 import { priceBases } from '../core/learned-price.ts'
 import { query, type Row } from '../db/typed-row.ts'
 import { folderOf, leftPath } from '../extract/landing-files.ts'
-import { alsoBegun, type Claim } from '../ledger/claim-fence.ts'
+import { withBegunLandings, type Claim } from '../ledger/claim-fence.ts'
 import { recordRequests, type RequestRecord } from '../ledger/requests.ts'
-import type { Paid } from './job-work.ts'
+import type { Unrecorded } from './job-work.ts'
 import type { Runtime } from './runtime.ts'
 
 const count = z.number().int()
@@ -39,13 +39,13 @@ const leftSchema = z.object({
 })
 type Left = z.infer<typeof leftSchema>
 
-type LeavingRuntime = Pick<Runtime, 'warehouse' | 'landing' | 'log'>
+type NotingRuntime = Pick<Runtime, 'warehouse' | 'landing' | 'log'>
 
 /** Never throws: where not even a note can be written, the log says so. */
-export const leaveBehind = async (
-  { warehouse, landing, log }: LeavingRuntime,
+export const noteUnrecorded = async (
+  { warehouse, landing, log }: NotingRuntime,
   { jobId, fence }: Claim,
-  { requests, unnamed }: Paid,
+  { requests, unnamed }: Unrecorded,
 ): Promise<void> => {
   if (requests.length === 0 && unnamed.size === 0) return
   const left: Left = { version: 1, epoch: warehouse.epoch, job_id: String(jobId), fence, requests, begun: [...unnamed] }
@@ -57,7 +57,7 @@ export const leaveBehind = async (
 }
 
 /** Call before a run plans, and when a database is back that was away. A note that cannot be read is logged and skipped. */
-export const takeInLeft = async (runtime: LeavingRuntime & Pick<Runtime, 'database'>): Promise<void> => {
+export const recordNoted = async (runtime: NotingRuntime & Pick<Runtime, 'database'>): Promise<void> => {
   const { warehouse, landing, log } = runtime
   for await (const { path } of landing.notes.list(folderOf(warehouse.id, 'left'))) {
     try {
@@ -85,5 +85,5 @@ const takeIn = ({ database: { kysely } }: Pick<Runtime, 'database'>, { job_id, f
       .where('job_id', '=', job_id)
       .where(sql<boolean>`(fence = ${fence}::bigint or fence = ${fence}::bigint + 1 and holder is null)`)
     await own.set({ reserved_credits: null, reserves_all: false }).execute()
-    if (begun.length > 0) await own.set(alsoBegun(begun)).where('answer_id', 'is', null).execute()
+    if (begun.length > 0) await own.set(withBegunLandings(begun)).where('answer_id', 'is', null).execute()
   })

@@ -14,7 +14,7 @@ import { lockQuestion, lockVersions, registerPipeline } from '../ledger/pipeline
 import { changesSince } from '../ledger/plan-changes.ts'
 import { countSettled, windowStates, windowsNotYet } from '../ledger/windows.ts'
 import type { Scope } from './frames.ts'
-import { boxWith, buysAll } from './guard-night.ts'
+import { boxWith, noGuard } from './guard-night.ts'
 import { guardFacts, type UnitsToBuy } from './guard.ts'
 import { spentBy } from './spread-backfill.ts'
 import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
@@ -40,13 +40,13 @@ export interface FoundJob extends UnitsToBuy {
   readonly isNotYet?: boolean
 }
 
-export type Found = Awaited<ReturnType<typeof wouldPlanOne>>
+export type Found = Awaited<ReturnType<typeof planOne>>
 
 /**
  * Plans in a transaction that is rolled back: it sees present lists and definitions, and nothing stays. @param definitions may ask the same: what one
  * would ask for serves those that follow
  */
-export const wouldPlan = async (
+export const planAndRollBack = async (
   runtime: PlanRuntime,
   definitions: readonly Definition[],
   scope: Scope,
@@ -60,7 +60,7 @@ export const wouldPlan = async (
     const names = definitions.map(({ pipeline }) => pipeline)
     await lockVersions(trx, names)
     for (const definition of definitions)
-      found.push(await wouldPlanOne(trx, runtime, { definition, scope, signal, isLast: definition === definitions.at(-1) }))
+      found.push(await planOne(trx, runtime, { definition, scope, signal, isLast: definition === definitions.at(-1) }))
     return found
   } finally {
     await trx.rollback().execute()
@@ -68,7 +68,7 @@ export const wouldPlan = async (
 }
 
 /** @param isLast no later definition can be served by its jobs, so that they need not be made */
-const wouldPlanOne = async (
+const planOne = async (
   trx: Db,
   runtime: PlanRuntime,
   { isLast, ...asked }: Pick<PlanContext, 'definition' | 'scope' | 'signal'> & { readonly isLast: boolean },
@@ -132,8 +132,8 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
     ),
   }
   if (!isLast) {
-    for (const walks of needs.walks) await askForWalks(context, walks, buysAll(null))
-    for (const tasks of needs.reports.steps) await askForReports(context, tasks, buysAll(null), needs.reports.left)
+    for (const walks of needs.walks) await askForWalks(context, walks, noGuard(null))
+    for (const tasks of needs.reports.steps) await askForReports(context, tasks, noGuard(null), needs.reports.left)
   }
   return facts
 }

@@ -11,20 +11,20 @@ import type { JobWork } from './job-work.ts'
 import { outlast } from '../db/outlast.ts'
 
 /** Marks the landing of a begun walk: no answer expects so many records. */
-export const begunOnly: Completeness = {
+export const unfinished: Completeness = {
   fingerprint: { lastUpdated: null, count: null },
   expectedRows: Number.MAX_SAFE_INTEGER,
   dataPoints: null,
 }
 
 export const isBegunOnly = ({ expectedRows }: Pick<Completeness, 'expectedRows'>): boolean =>
-  expectedRows === begunOnly.expectedRows
+  expectedRows === unfinished.expectedRows
 
 /**
  * The pages that a job's walk landed before it was stopped or killed. Nothing is removed here: a copy of this warehouse may still read these landings, or
  * may have finished them as answers. Retention removes landings that no job and no answer names.
  */
-export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWork) => {
+export const landedPages = ({ runtime, claim, definition, unnamed, signal }: JobWork) => {
   const { kysely } = runtime.database
   let locators = claim.begun
   /** Landings whose pages were requested with other parameters or in another dialect: a walk that requests the same way resumes from them. */
@@ -171,4 +171,4 @@ const keptParts = (open: (dialect: string | null) => Promise<AsyncIterator<Paylo
   }
 }
 
-export type BegunWalk = ReturnType<typeof begunWalk>
+export type LandedPages = ReturnType<typeof landedPages>

@@ -5,7 +5,7 @@ import { type Clock, orAborted } from '../core/clock.ts'
  * A signal that aborts like `stop`, but later while an answer is in flight; call `end` when it is here. @param isOnItsWay false: nothing was sent yet, so
  * there is nothing to wait for
  */
-export const withPatience = (
+export const withGracePeriod = (
   stop: AbortSignal,
   clock: Clock,
   ms: number,
@@ -32,20 +32,20 @@ export const withPatience = (
 /** How long the ledger has after a stop; most databases take milliseconds. */
 const lastMs = 2_000
 
-/** What `inTime` throws: the server may still carry the statement out by itself. */
-export const leftBehind = new Error('the ledger has not answered yet')
+/** What `withinGracePeriod` throws: the server may still carry the statement out by itself. */
+export const ledgerUnanswered = new Error('the ledger has not answered yet')
 
-/** Waits for the ledger, also after a stop, but then not for as long as a lock on the job's row may last. Throws `leftBehind`. */
-export const inTime = async <T>(
+/** Waits for the ledger, also after a stop, but then not for as long as a lock on the job's row may last. Throws `ledgerUnanswered`. */
+export const withinGracePeriod = async <T>(
   { signal, clock }: { readonly signal: AbortSignal; readonly clock: Clock },
   written: Promise<T>,
 ): Promise<T> => {
-  const patience = withPatience(signal, clock, lastMs)
+  const patience = withGracePeriod(signal, clock, lastMs)
   written.catch(() => undefined)
   try {
     return await orAborted(written, patience.signal)
   } catch (error) {
-    throw patience.signal.aborted ? leftBehind : error
+    throw patience.signal.aborted ? ledgerUnanswered : error
   } finally {
     patience.end()
   }
