@@ -665,7 +665,7 @@ describe('lists that change while a schedule runs', () => {
     try {
       const ticker = createTicker(broken, new AbortController().signal)
       expect(await nextTick(ticker)).toEqual([])
-      expect(notices).toContainEqual(expect.stringMatching(/keywords asks for nothing.*domains\.txt:2:1/))
+      expect(notices).toContainEqual(expect.stringMatching(/keywords is skipped.*domains\.txt:2:1/))
       expect(warned.join()).not.toContain('former lists')
       writeFileSync(file('domains.txt'), 'a.com\n')
       expect(await nextTick(ticker)).toEqual(['a.com'])

@@ -8,7 +8,7 @@ type Purse = 'rest' | 'batch'
 export type VendorReport = ReturnType<VendorBooks['take']>
 
 /** A bought report. `text`: the files of all its tables, joined. */
-interface Taken {
+export interface Taken {
   readonly body: unknown
   readonly format: 'csv' | 'json'
   readonly text: string
