@@ -46,7 +46,7 @@ export const openMartReaders = (marts: readonly Mart[]): MartReaders => {
 
 const somebodyElses = (object: ObjectName, reader: string): EtlError =>
   settingError(
-    `bi.${object} changes its shape, but ${reader} reads it, which is no mart of these files. Drop that first, migrate, and create it again.`,
+    `bi.${object} must be replaced with other columns, but ${reader} reads it, which is not a mart of these files. Drop ${reader}, migrate, and create it again.`,
   )
 
 const isThere = async (trx: Db, reader: string): Promise<boolean> => {

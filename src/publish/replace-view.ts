@@ -63,7 +63,7 @@ export const dropToReplace = async (trx: Db, name: string): Promise<void> => {
   await dropRelation(trx, name).catch((error: unknown) => {
     if (sqlStateOf(error) !== '2BP01') throw error
     throw settingError(
-      `bi.${name} changes its shape, but other objects depend on it: ${dependentsOf(error)}. Drop those first, migrate, and create them again.`,
+      `bi.${name} must be replaced with other columns, but other objects depend on it: ${dependentsOf(error)}. Drop those, migrate, and create them again.`,
       error,
     )
   })

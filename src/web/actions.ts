@@ -56,7 +56,7 @@ const unitAction = (words: UnitWords): Action => ({
 const release = unitAction({
   ...{ title: 'Release', state: 'is held', button: 'Release it', act: releaseByPerson },
   meaning: 'Released, its answer is loaded as it is, or requested again.',
-  done: 'Released. A running schedule or worker takes it up, else the next run.',
+  done: 'Released. A running schedule or worker resumes it, otherwise the next run.',
   undone: 'It is not held (any more), or needs approval; nothing was changed.',
 })
 

@@ -70,7 +70,7 @@ test.each([
     expect([other.code, other.stdout.includes('NO_DEFINITION')]).toEqual([0, name !== 'keywords'])
     await succeeded(runWarm(backfill(name), environment(), folder))
     const status = await succeeded(runWarm(['status', name], environment(), folder))
-    if (name !== 'keywords') expect(status.stdout).toMatch(/waiting #.*\[NO_DEFINITION\]\n.*Put it back/)
+    if (name !== 'keywords') expect(status.stdout).toMatch(/waiting #.*\[NO_DEFINITION\]\n.*Put that definition back/)
     write(name, shipped(name))
     const back = await runWarm(backfill(name), environment(), folder)
     expect([back.code, back.stdout], back.stderr).toEqual([0, expect.stringContaining('"loaded":1')])
@@ -98,7 +98,7 @@ test('what was bought for a pipeline whose YAML file is gone waits for the file,
   await stopped.result
   rmSync(join(folder, 'pipelines', `${name}.yaml`))
   const status = await succeeded(runWarm(['status'], environment(), folder))
-  expect(status.stdout).toMatch(/waiting #.*\[NO_DEFINITION\]\n.*traffic_and_engagement\. Put it back/)
+  expect(status.stdout).toMatch(/waiting #.*\[NO_DEFINITION\]\n.*No definition of traffic_and_engagement is here/)
   write(name, shipped(name))
   expect((await succeeded(runWarm(['status'], environment(), folder))).stdout).not.toContain('NO_DEFINITION')
   sandbox.configure({ reportDurationMs: 0 })

@@ -28,6 +28,7 @@ export const servePage = async (
     definitions?: readonly Definition[]
     plan?: (signal: AbortSignal) => Promise<NightPlan>
     replay?: ((pipeline: string, month: string) => boolean) | null
+    now?: () => number
   } = {},
 ): Promise<ServedPage> => {
   const errors: unknown[] = []
@@ -39,7 +40,7 @@ export const servePage = async (
     {
       kysely,
       definitions,
-      clock: systemClock,
+      clock: { ...systemClock, now: options.now ?? systemClock.now },
       warehouse: 'test warehouse',
       actions: {
         cancel: async (runId) => {
