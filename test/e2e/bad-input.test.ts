@@ -310,9 +310,9 @@ describe('what the keyword endpoint may answer', () => {
       '{"keywords": [{"keyword": "a',
       'application/json',
       'UNUSABLE',
-      [/ends in the middle of its JSON \(28 bytes\)/, /came so twice/, /--force/],
+      [/ends in the middle of its JSON \(28 bytes\)/, /The same came twice/, /--force/],
     ],
-    ['an empty body', 200, '', 'application/json', 'UNUSABLE', [/WEB_ANALYTICS_BASE_URL/, /came so twice/, /--force/]],
+    ['an empty body', 200, '', 'application/json', 'UNUSABLE', [/WEB_ANALYTICS_BASE_URL/, /The same came twice/, /--force/]],
     [
       'a path that is not there',
       404,
@@ -455,7 +455,7 @@ describe('what the keyword endpoint may answer', () => {
     const twice = [...records('a.com', 3), ...records('a.com', 1)]
     await start({ intercept: paging(twice, () => 4)() })
     const result = await millrace(oneKeywords)
-    expectOne(result, 1, 'UNUSABLE', /3 distinct rows arrived, the service announces 4/, /came so twice/, /--force/)
+    expectOne(result, 1, 'UNUSABLE', /3 distinct rows arrived, the service announces 4/, /The same came twice/, /--force/)
     const paid = service?.requests.length
     expect((await millrace(oneKeywords)).code).toBe(1)
     expect(service?.requests.length, 'the next run asks for nothing').toBe(paid)
@@ -492,7 +492,7 @@ describe('what the keyword endpoint may answer', () => {
   test('a page that stays short of its count is held', async () => {
     const before = await warehouse()
     await start({ intercept: paging(records('a.com', 3), () => 5)() })
-    expectOne(await millrace(oneKeywords), 1, 'UNUSABLE', /Nothing was loaded/, /came so twice/)
+    expectOne(await millrace(oneKeywords), 1, 'UNUSABLE', /Nothing was loaded/, /The same came twice/)
     expect(await warehouse()).toEqual(before)
   })
 
