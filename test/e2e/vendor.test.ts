@@ -342,22 +342,7 @@ describe('the service as it really answers', () => {
 
   test('a table cut at its limit is held as capped and never loaded as complete; a higher limit loads it', async () => {
     await start()
-    const yaml = (limit: string): string => `pipeline: referrals
-version: 1
-description: Sites that send visitors.
-source: web-analytics.report
-params: { vtable: referrals${limit} }
-for_each:
-  domain: [a.com]
-  country: [us]
-window: { every: month, from: 2026-01 }
-table:
-  key: [date, domain, country, referring_domain]
-  columns:
-    referring_domain: { type: text, description: The site that sends them }
-    visits: { type: bigint, from: referral_visits, description: Visits that it sends }
-limits: { poll_every: 1s }
-`
+    const yaml = referrals
     const file = join(folder, 'pipelines', 'referrals.yaml')
     writeFileSync(file, yaml(''))
     for (const args of [['new', 'migration', 'referrals'], ['migrate']]) {
@@ -398,4 +383,37 @@ limits: { poll_every: 1s }
     expect(held).toEqual([{ n: 0 }])
     expect(await rows('referrals')).toBe(before)
   })
+
+  test('a top beyond the rows that are loaded buys the report once, though its bytes are the same', async () => {
+    await start()
+    const file = join(folder, 'pipelines', 'referrals.yaml')
+    writeFileSync(file, referrals(', limit: 500'))
+    for (const args of [['new', 'migration', 'referrals'], ['migrate']]) await succeeded(millrace(...args))
+    const bought = async (): Promise<number> => {
+      await succeeded(millrace('backfill', 'referrals', '--from', '2026-08', '--to', '2026-08', '--yes'))
+      return service.books.reports.size
+    }
+    expect(await bought()).toBe(1)
+    writeFileSync(file, referrals(', top: 500'))
+    expect(await bought()).toBe(2)
+    expect(await bought()).toBe(2)
+  })
 })
+
+/** @param limit what is added to its parameters */
+const referrals = (limit: string): string => `pipeline: referrals
+version: 1
+description: Sites that send visitors.
+source: web-analytics.report
+params: { vtable: referrals${limit} }
+for_each:
+  domain: [a.com]
+  country: [us]
+window: { every: month, from: 2026-01 }
+table:
+  key: [date, domain, country, referring_domain]
+  columns:
+    referring_domain: { type: text, description: The site that sends them }
+    visits: { type: bigint, from: referral_visits, description: Visits that it sends }
+limits: { poll_every: 1s }
+`
