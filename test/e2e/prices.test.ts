@@ -413,14 +413,16 @@ test('a killed backfill of an older month that is cancelled is not bought on by 
   expect([await paid(), charged() - had]).toEqual([{ loaded: 1 }, 100])
 })
 
-/** In front of the service: what it answers comes so much later, and pages at the offsets do not reach it. */
+/** In front of the service: pages come so much later than it answers, and requests for pages at the offsets do not reach it. */
 const startLateRelay = (lateMs: number, ...held: number[]): Promise<Listening> =>
   listen((request, response) => {
-    if (held.some((offset) => new URL(request.url ?? '/', service.url).searchParams.get('offset') === String(offset))) return
-    const asked = fetch(new URL(request.url ?? '/', service.url), { headers: { accept: 'application/json' } })
+    const url = new URL(request.url ?? '/', service.url)
+    const offset = url.searchParams.get('offset')
+    if (held.some((one) => offset === String(one))) return
+    const asked = fetch(url, { headers: { accept: 'application/json' } })
     void asked.then(async (answer) => {
       const body = Buffer.from(await answer.arrayBuffer())
-      await setTimeout(lateMs)
+      if (offset !== null) await setTimeout(lateMs)
       response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? 'application/json' }).end(body)
     })
   })
