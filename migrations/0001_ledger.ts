@@ -1,11 +1,11 @@
-// The ledger: slices, units, jobs, answers, loads, runs and processes; and what stands beside them. Frozen once released; imports nothing of ours.
+// The ledger: slices, units, jobs, answers, loads, runs and processes; and related tables. Frozen once released; imports nothing of ours.
 import { type Kysely, sql } from 'kysely'
 
 const words = [
   `create schema if not exists data`,
   `create schema if not exists bi`,
 
-  // Identity: landings and receipts carry it, so that a warehouse knows its own.
+  // Identity: landings and receipts carry it, so that a warehouse recognises its own.
   `create table etl.warehouse (
     only_one boolean primary key default true check (only_one),
     warehouse_id uuid not null default gen_random_uuid(),
@@ -26,7 +26,7 @@ const words = [
     noted_at timestamptz not null default now(),
     primary key (api, account)
   )`,
-  // Names it bore before: answers landed under them are its own, and to be deleted by it only where no other warehouse goes on with them.
+  // Its former names: landings under them are its own, and it deletes them only where no other warehouse uses them.
   `create table etl.former_names (
     warehouse_id uuid not null,
     epoch integer not null,
@@ -64,7 +64,7 @@ const words = [
   )`,
   `create index runs_running on etl.runs (run_id) where state = 'running'`,
 
-  // What purchases are charged to. Number 1: no tags. A set that changed is another one, so that what was bought before stays with the former.
+  // What purchases are charged to. Number 1: no tags. A changed set is a new row: earlier purchases keep the former one.
   `create table etl.tag_sets (
     tag_set_id integer generated always as identity primary key,
     tags jsonb not null unique
@@ -103,7 +103,7 @@ const words = [
   )`,
   `create index slices_wanted on etl.slices (pipeline_id, wanted_since, slice_id) where wanted_until is null`,
 
-  // Lists that a definition reads from the database: what was read and obeyed, or held for a person; and each reading of a run.
+  // Lists that a definition reads from the database: what was read and used, or held for a person; and each reading of a run.
   `create table etl.lists (
     list_id bigint generated always as identity primary key,
     pipeline_id integer not null references etl.pipelines,
@@ -209,7 +209,7 @@ const words = [
   `create index jobs_bought on etl.jobs (ask_number) where report_state is not null`,
   `create index jobs_answer on etl.jobs (answer_id) where answer_id is not null and state in ('open', 'held', 'failed')`,
 
-  // What waits for a person's word, or has it: its jobs name it. One that waits for each pipeline and kind.
+  // Purchases that wait for approval or have it; their jobs refer to it. At most one waits per pipeline and kind.
   `create table etl.approvals (
     approval_id bigint generated always as identity primary key,
     pipeline_id integer not null references etl.pipelines,
@@ -248,7 +248,7 @@ const words = [
   `create index run_jobs_open on etl.run_jobs (run_id, priority, job_id) where outcome is null`,
   `create index run_jobs_waiting on etl.run_jobs (job_id) where outcome is null`,
 
-  // What many answers have in common stands once. Made by etl.shape_of alone, never changed.
+  // What many answers have in common, stored once. Only etl.shape_of inserts rows; none is changed.
   `create table etl.answer_shapes (
     shape_id integer generated always as identity primary key,
     digest bytea not null unique,
@@ -261,8 +261,8 @@ const words = [
     missing_columns text[],
     partly_missing text[]
   )`,
-  // The rows behind etl.answers, and behind etl.loads for an answer for one unit that its own job loaded: a walk is one row. Ordered by width, so that
-  // no byte is lost between columns; a count of 0 is stored as NULL.
+  // The rows behind etl.answers, and behind etl.loads for an answer for one unit that its own job loaded: a walk is one row. Columns in order of
+  // width, so that alignment loses no byte; a count of 0 is stored as NULL.
   `create table etl.answer_rows (
     answer_id bigint primary key,
     job_id bigint not null,
@@ -297,7 +297,7 @@ const words = [
     check (num_nonnulls(slice_id, slice_ids) = 1)
   )`,
   `create index answer_rows_window on etl.answer_rows (pipeline_id, window_from, loaded_at)`,
-  // What was ever answered for one slice: answers for it alone by the first index, packed ones by the second.
+  // All answers for one slice: the first index finds answers for it alone, the second packed ones.
   `create index answer_rows_slice on etl.answer_rows (slice_id, window_from) where slice_id is not null`,
   `create index answer_rows_packed on etl.answer_rows (pipeline_id, window_from) where slice_id is null`,
   `create index answer_rows_path on etl.answer_rows (landing) where strpos(landing, '/') > 0`,
@@ -307,10 +307,10 @@ const words = [
   `create index answer_rows_without_rows on etl.answer_rows (pipeline_id, window_from)
     where loaded_at is not null and rows_inserted is null and rows_updated is null and rows_unchanged is null`,
 
-  // Slices, units, jobs and wait lists come by the hundred thousand, under the lock of their pipeline's row. Pipelines and runs are never deleted:
-  // foreign keys to them would be checked for each row and say nothing new.
-  // The smallest thing that is wanted. Four facts and nothing else: the answer its rows come from, the newest job that asks for it, an
-  // answer held back, and why.
+  // Slices, units, jobs and wait lists are inserted by the hundred thousand, under the lock of their pipeline's row. Pipelines and runs are never deleted:
+  // foreign keys to them would be checked for each row without effect.
+  // The smallest thing that is wanted. Four facts and nothing else: the answer its rows come from, the newest job that requests it, a
+  // held answer, and why it is held.
   `create table etl.units (
     pipeline_id integer not null,
     window_from date not null,
@@ -327,7 +327,7 @@ const words = [
   `create index units_job on etl.units (job_id) where job_id is not null`,
   `create index units_held on etl.units (pipeline_id, held_answer_id) where held_answer_id is not null`,
 
-  // Loads that do not stand with their answer: of an answer for several units, of one that was loaded before or for another job, or that was found unchanged.
+  // Loads that are not stored with their answer: of an answer for several units, loaded before or for another job, or found unchanged.
   `create table etl.load_rows (
     load_id bigint primary key default nextval('etl.ask_numbers'),
     answer_id bigint not null references etl.answer_rows,
@@ -392,7 +392,7 @@ const words = [
   `create index requests_job on etl.requests (job_id)`,
   `create index requests_run on etl.requests (run_id)`,
 
-  // What requests cost that are paid for one by one, by day. Each backend adds to a row of its own, so that none waits for another's commit.
+  // Cost of requests that are charged one by one, by day. Each backend adds to a row of its own, so that none waits for another's commit.
   `create table etl.request_credits (
     day date not null,
     account text not null,
@@ -408,7 +408,7 @@ const words = [
     primary key (day, account, pipeline_id, tag_set_id, is_night, slot)
   ) with (fillfactor = 50)`,
 
-  // What the service itself said is left, at moments when nothing was under way: the difference between two is what it charged.
+  // Balances that the service stated while nothing was in flight: the difference between two is what it charged.
   `create table etl.meter_readings (
     reading_id bigint generated always as identity primary key,
     api text not null,
@@ -420,7 +420,7 @@ const words = [
     counted_reports numeric not null,
     difference numeric
   )`,
-  // What the service was seen to charge: bills that tell the price of a dataset, none of which contradicts another until it is dropped.
+  // What the service charged: bills that show the price of a dataset. A bill that another one contradicts is dropped.
   `create table etl.prices (
     price_id bigint generated always as identity primary key,
     account text not null,
@@ -458,7 +458,7 @@ const words = [
   `create index quarantine_unit on etl.quarantine (unit_id)`,
   `create index quarantine_open on etl.quarantine (pipeline) where state = 'open'`,
 
-  // What the tests of a definition found in units. Only those of a unit's loaded and held answers mean anything: etl.failed_tests.
+  // What the tests of a definition found in units. Only those of a unit's loaded and held answers count: etl.failed_tests.
   `create table etl.test_failures (
     unit_id bigint not null,
     answer_id bigint not null references etl.answer_rows,
@@ -480,7 +480,7 @@ const words = [
   `create index test_failures_pipeline on etl.test_failures (pipeline_id, test)`,
   `create index test_failures_tested on etl.test_failures (tested_at)`,
 
-  // Loaded units of which only the first rows came. What stands here of another answer than the unit's own means nothing.
+  // Loaded units of which only the first rows came. A row for another answer than the unit's own does not count.
   `create table etl.cut_units (
     unit_id bigint primary key,
     answer_id bigint not null,
@@ -488,7 +488,7 @@ const words = [
     share numeric
   )`,
 
-  // What a run's restatements came to, by window and column; and months from which on the service counts by another method.
+  // Restatements that a run found, by window and column; and months from which the service counts by another method.
   `create table etl.restated (
     pipeline_id integer not null references etl.pipelines,
     run_id bigint not null,
@@ -523,7 +523,7 @@ const words = [
     unique (pipeline_id, run_id)
   )`,
 
-  // What a month comes to, as the last run of the pipeline computed it.
+  // Credits of a month, as the last run of the pipeline forecast them.
   `create table etl.forecasts (
     account text not null,
     pipeline text not null,
@@ -560,7 +560,7 @@ const words = [
     primary key (pipeline, due_at)
   )`,
 
-  // What a service said of its data: up to which day there are any. A newer day wakes a run, once for each pipeline (etl.ticks).
+  // The last day with data, as a service stated it. A newer day starts a run, once for each pipeline (etl.ticks).
   `create table etl.releases (
     release_id bigint generated always as identity primary key,
     account text not null,
@@ -579,21 +579,21 @@ const words = [
     primary key (account, every)
   )`,
 
-  // Views that migrating made from files: one whose file is gone goes too.
+  // Views that `millrace migrate` made from files: a view whose file is gone is dropped.
   `create table etl.marts (
     name text primary key,
     published_at timestamptz not null default now()
   )`,
 
-  // Which version of a pipeline readers of bi see, and since when. Former ones: their units that the published version had no answer for when it was
-  // published go on counting until it has one.
+  // Which version of a pipeline readers of bi see, and since when. Of former versions bi shows the units for
+  // which the published one had no answer when it was published, until it has one.
   `create table etl.published_versions (
     pipeline text not null,
     version integer not null,
     published_at timestamptz not null,
     primary key (pipeline, published_at)
   )`,
-  // Which pipeline's rows readers of bi see from which day on instead of a pipeline's own, and since when.
+  // Which pipeline continues another one in bi, from which day on, and since when.
   `create table etl.hand_overs (
     pipeline text not null,
     successor text,
@@ -651,7 +651,7 @@ const words = [
     held_until timestamptz
   )`,
 
-  // One row an account that asks: written at each turn, so that pages leave room for its next version.
+  // One row per account, written at each request: the fill factor leaves room for its next version.
   `create table etl.pace (
     account text primary key,
     next_at timestamptz not null default clock_timestamp(),
@@ -672,7 +672,7 @@ const views = [
   `create function etl.window_end(window_from date, window_every text) returns date language sql immutable
     return (window_from + case window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end)::date`,
 
-  // What people see of a window: 2026-01, 2026-01-05, 2026-01-05..2026-01-11.
+  // Name of a window for people: 2026-01, 2026-01-05, 2026-01-05..2026-01-11.
   `create function etl.window_name(window_from date, window_every text) returns text language sql immutable
     return case window_every when 'month' then to_char(window_from, 'YYYY-MM') when 'day' then to_char(window_from, 'YYYY-MM-DD')
       else to_char(window_from, 'YYYY-MM-DD') || '..' || to_char(window_from + 6, 'YYYY-MM-DD') end`,
@@ -686,7 +686,7 @@ const views = [
   `create function etl.slice_of(dimensions text[], "values" text[]) returns jsonb language sql immutable
     return coalesce((select jsonb_object_agg(d, v) from unnest(dimensions, "values") as x (d, v)), '{}'::jsonb)`,
 
-  // Why an answer's units are held stands in one text, a line a code, with the number of the first: each unit is released by its own.
+  // A verdict's message has one line per code, with the number of the first held unit: each unit is released by its own.
   `create function etl.held_sentence(message text, code text, unit_id bigint) returns text language sql immutable
     return regexp_replace(coalesce(substring(message from code || ': ([^' || chr(10) || ']*)'), message),
       '\`millrace release [0-9]+\`', '\`millrace release ' || unit_id || '\`')`,
@@ -696,7 +696,7 @@ const views = [
     return (select string_agg(f.message, ' ' order by f.test) || ' If the new answer is right, \`millrace release ' || test_sentence.unit_id || '\` loads it.'
       from etl.test_failures f where f.unit_id = test_sentence.unit_id and f.answer_id = test_sentence.answer_id and f.on_failure = 'hold')`,
 
-  // The shape of an answer by what it is made of; made where there is none yet. Another transaction may be about to make the same one: its turn is awaited.
+  // The shape of an answer with these values, inserted where there is none. It waits for a transaction that inserts the same one.
   `create function etl.shape_of(of_asks text, of_metrics text[], of_top integer, of_dialect text, of_order jsonb, of_version text, of_missing text[], of_partly text[])
     returns integer language plpgsql as $$
     declare
@@ -711,7 +711,7 @@ const views = [
       end if;
       return found_id;
     end $$`,
-  // Where the landings of a unit lie, as landingLocator() of the program names them but for rare letters: keywords_v1/2026-01-01/a.com_us-1f0c9a2b3d4e/.
+  // Folder of a unit's landings, as landingLocator() of the program names it except for rare letters: keywords_v1/2026-01-01/a.com_us-1f0c9a2b3d4e/.
   `create function etl.landing_folder(pipeline_id integer, slice_id integer, window_from date) returns text language sql stable
     return (select p.pipeline || '_v' || p.version || '/' || to_char(landing_folder.window_from, 'YYYY-MM-DD') || '/'
       || left(array_to_string(array(
@@ -720,11 +720,11 @@ const views = [
       || '-' || left(encode(sha256(convert_to(etl.unit_key(p.pipeline, p.version, landing_folder.window_from, p.window_every, p.dimensions, s."values"),
         'UTF8')), 'hex'), 12) || '/'
       from etl.pipelines p, etl.slices s where p.pipeline_id = landing_folder.pipeline_id and s.slice_id = landing_folder.slice_id)`,
-  // Of a landing what its row does not say already: its name in its unit's folder where that bears the answer's number, else all of it.
+  // The part of a landing's name that its row lacks: its name in its unit's folder where that has the answer's number, else all of it.
   `create function etl.landing_name(locator text, folder text, answer_id bigint) returns text language sql immutable
     return case when starts_with(locator, folder) and strpos(substr(locator, length(folder) + 1), '/') = 0
       and split_part(substr(locator, length(folder) + 1), '-', 2) = answer_id::text then substr(locator, length(folder) + 1) else locator end`,
-  // Answers with all words. What is not asked for is not joined.
+  // Answers with all columns. A query joins only the tables whose columns it uses.
   `create view etl.answers as
     select a.answer_id, a.pipeline_id, a.job_id, a.answer_id as ask_number, a.asked_at, a.stood_at,
       case when strpos(a.landing, '/') > 0 then a.landing else etl.landing_folder(a.pipeline_id, a.slice_id, a.window_from) || a.landing end as landing,
@@ -732,7 +732,7 @@ const views = [
       coalesce(a.slice_ids, array[a.slice_id]) as slice_ids, h.asks, h.metrics, a.source_last_updated, a.source_count,
       a.data_points_count, h.top_rows, h.source_order, h.dialect, h.data_version, h.missing_columns, h.partly_missing, a.times_incomplete, a.verdict, a.verdict_message
     from etl.answer_rows a left join etl.answer_shapes h on h.shape_id = a.shape_id`,
-  // Loads, wherever they stand. What tells the loaded answers stands outside: an arm with a condition of its own would be read whole where an index gives the newest.
+  // All loads. The condition on loaded answers is outside the union: an arm with its own condition would be read whole where an index gives the newest.
   `create view etl.loads as select * from (
     select load_id, answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_ended,
       rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, loaded_at, milliseconds, changes from etl.load_rows
@@ -749,7 +749,7 @@ const views = [
     select answer_id, pipeline_id, window_from, loaded_at, answer_id, array[slice_id] from etl.answer_rows
     where loaded_at is not null and rows_inserted is null and rows_updated is null and rows_unchanged is null`,
 
-  // What people see of a unit, by its pointers and its job (null: none asks for it).
+  // State of a unit for people, from its pointers and its job (null: none requests it).
   `create function etl.unit_state(u etl.units, j etl.jobs) returns text language sql stable
     return case when (u).held_answer_id is not null or (j).state = 'held' then 'held'
       when (j).state = 'failed' then 'failed'
@@ -760,14 +760,14 @@ const views = [
       when (j).state = 'open' then 'planned'
       when (u).answer_id is not null then 'loaded' else 'planned' end`,
 
-  // What is asked for together: the value, or the list of them, of each dimension.
+  // What is requested together: the value, or the list of them, of each dimension.
   `create function etl.box_slice(dimensions text[], slice_ids integer[]) returns jsonb language sql stable
     return coalesce((select jsonb_object_agg(d.name, case when cardinality(d.listed) = 1 then to_jsonb(d.listed[1]) else to_jsonb(d.listed) end)
       from (select n.name, array_agg(distinct s."values"[n.place] order by s."values"[n.place]) as listed
         from unnest(dimensions) with ordinality as n (name, place) cross join etl.slices s
         where s.slice_id = any(slice_ids) group by n.name) d), '{}'::jsonb)`,
 
-  // Every unit with its words and its state; for people and for reads of few units, not for planning.
+  // Every unit with its names and its state; for people and for reads of few units, not for planning.
   `create view etl.unit_list as
     select u.unit_id, etl.unit_key(p.pipeline, p.version, u.window_from, p.window_every, p.dimensions, s."values") as unit_key,
       p.pipeline_id, p.pipeline, p.version, u.window_from, etl.window_end(u.window_from, p.window_every) as window_to,
@@ -781,8 +781,8 @@ const views = [
     from etl.units u join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = u.slice_id
       left join etl.jobs j on j.job_id = u.job_id`,
 
-  // For bi.<pipeline>_as_of: true where the function has become a part of the question, else an error. PostgreSQL makes it one unless its argument is a
-  // query or volatile; run by itself it would read every revision of every month. The line behind the first says who called, in the server's language.
+  // For bi.<pipeline>_as_of: true where the function is inlined in its query, else an error. PostgreSQL inlines it unless its argument is a
+  // subquery or volatile; run by itself it would read every revision of every month. The second line names the caller, in the server's language.
   // It runs with the settings of its caller: no name in it depends on search_path, no backslash on standard_conforming_strings.
   `create function etl.assert_part_of_question(called text) returns boolean language plpgsql stable set search_path = pg_catalog, pg_temp as $$
     declare stack text;
@@ -795,7 +795,7 @@ const views = [
       end if;
       return true;
     end $$`,
-  // Only an owner may analyze a table before PostgreSQL 17 knew a right for it; the loader does not own those of bi. `millrace roles` lets it call this.
+  // Before PostgreSQL 17 only the owner may analyze a table; the loader does not own those of bi. `millrace roles` lets it call this.
   `create function etl.analyze_published(relation regclass) returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
     begin
       if not exists (select from pg_class c where c.oid = relation and c.relkind = 'r' and c.relnamespace = 'bi'::regnamespace) then
@@ -812,18 +812,18 @@ const views = [
     from etl.test_failures f join etl.units u on u.unit_id = f.unit_id and f.answer_id in (u.answer_id, u.held_answer_id)
       join etl.pipelines p on p.pipeline_id = f.pipeline_id`,
 
-  // Units whose newest answer was cut at its limit: loaded by a person's word, or held.
+  // Units whose newest answer was cut at its limit: released by a person, or held.
   `create view etl.capped_units as
     select u.unit_id, u.pipeline_id, u.window_from, c.row_limit from etl.cut_units c
       join etl.units u on u.unit_id = c.unit_id and u.answer_id = c.answer_id where c.row_limit is not null and u.held_code is distinct from 'CAPPED'
     union all
     select u.unit_id, u.pipeline_id, u.window_from, null from etl.units u where u.held_answer_id is not null and u.held_code = 'CAPPED'`,
-  // For readers of bi, who see nothing of etl: is_final asks it once a question. Its body is text: of `begin atomic` Citus would have views of `bi`, and so
+  // For readers of bi, who see nothing of etl: is_final calls it once per query. Its body is text: of `begin atomic` Citus would have views of `bi`, and so
   // the tables of `data`, depend on tables of the ledger, and refuse to distribute them.
   `create function etl.capped_unit_ids() returns setof bigint language sql stable parallel safe security definer set search_path = pg_catalog, pg_temp
     as 'select c.unit_id from etl.capped_units c'`,
 
-  // Units that are asked for or held, by the indexes that hold only those.
+  // Units that are requested or held, from the indexes that contain only those.
   `create view etl.open_units as
     select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.answer_id, u.job_id, etl.unit_state(u, j) as state
     from etl.units u left join etl.jobs j on j.job_id = u.job_id where u.job_id is not null
@@ -831,7 +831,7 @@ const views = [
     select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.answer_id, u.job_id, 'held'
     from etl.units u where u.job_id is null and u.held_answer_id is not null`,
 
-  // Units that are held or failed, by the indexes of trouble: none of the open ones is read for them. What waits for approval is no trouble: etl.approvals.
+  // Units that are held or failed, from the indexes of troubled jobs: no open unit is read. Units that wait for approval are not here: etl.approvals.
   `create view etl.troubled_units as
     select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.job_id, case when u.held_answer_id is not null then 'held' else j.state end as state,
       coalesce(u.held_code, j.error_code) as error_code, j.error_message
@@ -874,7 +874,7 @@ const views = [
     from (select u.pipeline_id, u.window_from, u.state, u.answer_id is not null as loaded, count(*) as units
       from etl.open_units u group by 1, 2, 3, 4) o join etl.pipelines p on p.pipeline_id = o.pipeline_id`,
 
-  // Rows and times by window: rows of closed windows as they were counted, of open ones what loads brought less what they ended.
+  // Rows and times by window: rows of closed windows as they were counted, of open ones what loads brought minus what they ended.
   `create view etl.window_loads as
     select w.pipeline_id, w.pipeline, w.version, w.window_from,
       coalesce(case when w.closed then w.closed_rows end, (select sum(l.rows_inserted - l.rows_ended) from etl.loads l
@@ -886,7 +886,7 @@ const views = [
       (select max(l.loaded_at) from etl.loads l
         where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = 'unchanged') as unchanged_at) t`,
 
-  // Each window that begins in the months from a pipeline's oldest to its newest one, planned or not, up to the end of its table: a month is whole with all of
+  // Each window that begins in the months from a pipeline's oldest to its newest one, planned or not, up to the end of its table: a month is complete with all of
   // its weeks or days, also those before `window.from` and those to come. A closed window has all slices that were wanted at its generation.
   `create view etl.expected_windows as
     select p.pipeline_id, p.pipeline, p.version, e.at::date as window_from, case when w.closed_units is not null then w.closed_generation end as closed_generation
@@ -899,7 +899,7 @@ const views = [
       left join etl.windows w on w.pipeline_id = p.pipeline_id and w.window_from = e.at::date
     where e.at <= s.newest or coalesce(e.at < (p.definition #>> '{window,publication,until}')::date, true)`,
 
-  // Cells (a wanted slice in an expected window) without a row, and why. What is there is never read: closed windows are asked about newer slices only.
+  // Cells (a wanted slice in an expected window) without a row, and why. Loaded cells are never read: of closed windows only newer slices are.
   `create view etl.missing_cells as
     select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, case o.state when 'held' then 'held' when 'failed' then 'failed'
         when 'planned' then 'not asked' else 'under way' end as reason, coalesce(u.held_code, j.error_code) as error_code
@@ -923,11 +923,11 @@ const views = [
 
   `create view etl.published_now as
     select distinct on (pipeline) pipeline, version, published_at from etl.published_versions order by pipeline, published_at desc`,
-  // When the published version had an answer for what a former one has: by the values and parameters of the unit, in whatever order the version has them.
+  // When the published version had an answer for a unit of a former one: matched by values and parameters, in any order.
   `create view etl.kept_cells as
     select k.unit_id, k.pipeline, k.version, k.since, coalesce(k.until, n.handed_over_at) as until, k.until is not null or n.is_there is true as is_over
     from etl.kept_units k left join lateral (
-      -- Of an answer that another version asked for the slices are that version's.
+      -- The slices of an answer that another version requested are that version's.
       select greatest(v.published_at, (select min(l.loaded_at) from etl.loads l join etl.answers a on a.answer_id = l.answer_id
           join etl.pipelines o on o.pipeline_id = a.pipeline_id join etl.slices x on x.pipeline_id = o.pipeline_id
             and x."values" = array(select k.cell ->> d from unnest(o.dimensions) with ordinality as y (d, place) order by place)
@@ -945,7 +945,7 @@ const views = [
       where x.pipeline_id = w.pipeline_id and x.window_from = w.window_from and x.outcome = 'loaded' order by x.loaded_at desc limit 1) l
     order by w.pipeline_id, l.loaded_at desc`,
 
-  // What became of the units of each run: as it was summed up at the end, else counted from what it waits for.
+  // Outcomes of the units of each run: its summary at the end, else counted from the jobs it waits for.
   `create view etl.run_list as
     select r.run_id, r.command, r.arguments, r.state, p.name as process, r.started_at, r.finished_at, o.planned, o.loaded, o.unchanged, o.waiting,
       o.held, o.failed
@@ -970,7 +970,7 @@ const views = [
       j.state as job_state, j.answer_id
     from etl.jobs j join etl.pipelines p using (pipeline_id) where j.report_state is not null`,
 
-  // Every credit, by what it was spent on. What is bought or about to be, and whose price is not known yet, counts with its estimate, or with 1.
+  // Every credit, by what it was spent on. A purchase, made or intended, whose price is not known yet counts with its estimate, or with 1.
   `create view etl.spending as
     select j.account, p.pipeline, j.pipeline_id, coalesce(j.tag_set_id, p.tag_set_id) as tag_set_id,
       (coalesce(j.asked_at, j.created_at) at time zone 'UTC')::date as day, count(*) filter (where j.report_state <> 'intent') as reports,
@@ -998,12 +998,12 @@ const answerOfRow = 'The answer: etl.answers.'
 const windowFrom = 'First day of the window.'
 const spanFrom = 'First day of the first window.'
 const spanTo = 'The day after the last day of the last window.'
-const account = 'Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key.'
-const landing = 'Where the raw bytes lie, as a name under the landing folder or bucket.'
+const account = 'Name of the API key that was used; default is WEB_ANALYTICS_API_KEY. Never the key.'
+const landing = 'Name of the raw bytes in the landing folder or bucket.'
 const sha256 = 'SHA-256 of the raw bytes in hexadecimal.'
 const bytes = 'Size of the raw bytes before compression. Unit: bytes.'
-const askNumber = 'Its place in the order of all answers: the higher number wins, unit by unit.'
-const dataPoints = 'How many data points the service said the report holds; NULL where it did not say.'
+const askNumber = 'Its position among all answers: for each unit, the highest number wins.'
+const dataPoints = 'Data points in the report, as the service stated; NULL where it stated none.'
 const pipelineName = 'The pipeline.'
 const version = "The pipeline's version."
 const tagSet = 'The tags it is charged to: etl.tag_sets.'
@@ -1014,17 +1014,16 @@ type About = readonly [about: string, columns: Readonly<Record<string, string>>]
 const reportWords = {
   endpoint: 'Path of the service the report is submitted to, without host and key; NULL for a walk.',
   request: 'The request as submitted, without the key; NULL for a walk.',
-  request_hash: 'Hash of the request, by which the same one is known again; NULL for a walk.',
+  request_hash: 'Hash of the request, to recognise the same request; NULL for a walk.',
   report_id: "The service's id of the report; NULL until it is known.",
-  status_word: "The service's own last word on the report.",
-  polls: 'How often its state was asked for.',
-  next_poll_at: 'Not asked for again before.',
-  retries:
-    'How often the service was asked, free of charge, to make it again; of pages: in how many runs they did not hold still.',
+  status_word: 'The last status that the service gave it.',
+  polls: 'How often its status was polled.',
+  next_poll_at: 'Earliest next poll.',
+  retries: 'How often the service was asked for a free retry; of a walk: runs during which its pages changed.',
   estimated_quota: 'What the report was expected to cost. Unit: credits.',
   used_quota: 'What the service said the report cost; NULL while unknown. Unit: credits.',
   data_points_count: dataPoints,
-  submitted_at: 'When the service took it.',
+  submitted_at: 'When the service accepted it.',
   completed_at: 'When the service first called it done, or when it failed or was given up; NULL again after a free retry.',
   deadline_at: 'When waiting for it ends.',
 } as const
@@ -1038,42 +1037,40 @@ const testFailureSeen = {
   test: 'Name of the test in the definition.',
   kind: 'range, accepted, not_null, sum_of, ratio or restated.',
   on_failure: 'warn (the rows are loaded) or hold (the answer waits for a person).',
-  rows_tested: 'Rows that the test says something of. Unit: rows.',
-  rows_failing: 'Those that are not as they must be; 0 for ratio and restated, which are of sums. Unit: rows.',
+  rows_tested: 'Rows that the test applies to. Unit: rows.',
+  rows_failing: 'Rows that fail the test; 0 for ratio and restated, which compare sums. Unit: rows.',
   found: 'An example of what is wrong, or the sum that was found; NULL where there is none.',
   expected: 'The sum it was compared with; NULL where the test compares none.',
   message: 'What was expected and what was found.',
   tested_at: 'When it was tested.',
 } as const
-const testFailure = { ...testFailureSeen, released: 'Whether a person allowed the answer although it fails.' }
+const testFailure = { ...testFailureSeen, released: 'Whether a person released the answer although it fails.' }
 
 const shapeWords = {
-  asks: 'Digest of what was asked but for values, windows and metrics.',
-  metrics: 'Metrics it was asked for.',
-  top_rows:
-    'Only the first so many rows of each unit and period were asked for: complete by declaration. NULL: all were. Unit: rows.',
-  source_order:
-    'How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say.',
-  dialect: 'The dialect of the service it was asked in: v4 or v5; NULL: the source has one alone.',
-  data_version: 'Version of the data or of their method, as the service names it with the answer; NULL: it names none.',
+  asks: 'Digest of the request without values, windows and metrics.',
+  metrics: 'Metrics that were requested.',
+  top_rows: 'If set, only this many first rows of each unit and period were requested and count as complete. Unit: rows.',
+  source_order: 'Order of the rows as the service states it: sort and asc of meta.query, unchanged; NULL where it states none.',
+  dialect: 'API dialect of the request: v4 or v5; NULL: the source has only one.',
+  data_version: 'Version of the data or method that the service names with the answer; NULL: it names none.',
   missing_columns: 'Columns of the definition that none of its records has; NULL: not read yet.',
   partly_missing: 'Columns of the definition that some of its records lack; NULL: not read yet.',
 } as const
 
 const answerWords = {
-  answer_id: 'Number of the answer: that of its question.',
+  answer_id: 'Number of the answer: its ask number.',
   pipeline_id: pipelineOfRow,
   job_id: 'The job it came for: etl.jobs.',
-  asked_at: 'When its question was asked.',
+  asked_at: 'When the answer was requested.',
   stood_at: 'When the service last said that nothing has changed since; NULL: it was not asked.',
   bytes,
   window_from: spanFrom,
   window_to: spanTo,
   slice_id: 'The slice it answers for: etl.slices; NULL: several.',
-  source_last_updated: 'The last_updated the service gave with it, as it wrote it; NULL where it gave none.',
-  source_count: 'How many rows the service said there are; NULL where it does not say. Unit: rows.',
+  source_last_updated: 'last_updated as the service sent it with the answer; NULL where it sent none.',
+  source_count: 'Rows that exist, as the service states; NULL where it does not. Unit: rows.',
   data_points_count: dataPoints,
-  times_incomplete: 'How often the bytes that came for it disagreed with the count the service gave.',
+  times_incomplete: "How often the bytes received for it disagreed with the service's count.",
   verdict: 'good, or the error code it was refused with; NULL: not judged yet.',
   verdict_message: 'Why it was refused; NULL where it was not.',
 } as const
@@ -1086,30 +1083,30 @@ const loadWords = {
   job_id: 'The job that loaded it: etl.jobs.',
   run_id: runOfRow,
   outcome: 'loaded, or unchanged where the service had nothing new.',
-  units: `Units that took the answer. ${unitsCounted}`,
+  units: `Units that the answer was loaded for. ${unitsCounted}`,
   rows_read: 'Rows in the answer: inserted, updated, unchanged, quarantined and duplicates together. Unit: rows.',
   rows_inserted: 'Rows that were new. Unit: rows.',
   rows_updated: 'Rows that got another value; the old one went to history. Unit: rows.',
   rows_ended: 'Rows missing from the answer; they went to history. Unit: rows.',
   rows_unchanged: 'Rows that were there already. Unit: rows.',
   rows_quarantined: 'Rows that were rejected: etl.quarantine. Unit: rows.',
-  rows_duplicates: 'Rows that came more than once, without the one that was kept. Unit: rows.',
-  slices_without_rows: 'Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices.',
+  rows_duplicates: 'Duplicate rows, without the one that was kept. Unit: rows.',
+  slices_without_rows: 'Slices of these units for which the answer has no row. Unit: numbers of etl.slices.',
   drift: 'How the answer differed in shape from the definition; NULL where it did not.',
   loaded_at: 'When it was loaded: exactly the _loaded_at of its rows.',
   milliseconds: 'How long it took; NULL where it was not measured. Unit: milliseconds.',
   changes:
-    'Of rows that changed, by column of numbers: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none did.',
+    'Changed rows by numeric column: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none changed.',
 } as const
 
 const relations: Readonly<Record<string, About>> = {
   marts: [
-    'Views and summaries of bi that `millrace migrate` made from files under marts/. One row a mart.',
+    'Views and summaries of bi that `millrace migrate` made from files under marts/. One row per mart.',
     { name: 'Its name in bi: the name of the file without .sql.', published_at: 'When it was first published.' },
   ],
   published_versions: [
     'Which version of a pipeline bi shows, and since when. One row each time another one was published.',
-    { pipeline: pipelineName, version, published_at: 'When; -infinity: the first.' },
+    { pipeline: pipelineName, version, published_at: 'When it was published; -infinity: the first.' },
   ],
   hand_overs: [
     'Which pipeline continues another one in bi, and since when. One row each time this changed.',
@@ -1117,7 +1114,7 @@ const relations: Readonly<Record<string, About>> = {
       pipeline: pipelineName,
       successor: 'The pipeline whose rows bi shows instead; NULL: bi shows all of its own.',
       starts_on: 'From this day on; NULL: bi shows all of its own.',
-      since: 'When; -infinity: from the first on.',
+      since: 'When it changed; -infinity: always.',
     },
   ],
   published_now: [
@@ -1125,14 +1122,14 @@ const relations: Readonly<Record<string, About>> = {
     { pipeline: pipelineName, version, published_at: 'Since when; -infinity: it was the first.' },
   ],
   kept_units: [
-    'Units of former versions that the published one had no answer for when it was published: their rows go on counting until it has one.',
+    'Units of former versions for which the published one had no answer when it was published: bi shows their rows until it has one.',
     {
       unit_id: 'The unit: etl.unit_list.',
       pipeline: pipelineName,
       version: 'The former version.',
       window_from: windowFrom,
       cell: 'Values of its dimensions and parameters, by name.',
-      since: 'When its version was followed by another one.',
+      since: 'When another version was published.',
       until: 'When another version took over; NULL: see etl.kept_cells.',
     },
   ],
@@ -1142,61 +1139,60 @@ const relations: Readonly<Record<string, About>> = {
       unit_id: 'The unit.',
       pipeline: pipelineName,
       version: 'The former version.',
-      since: 'When that version was followed by another one.',
-      until: 'That moment; NULL: it has none, the rows count.',
-      is_over:
-        'Whether there is one. Who need not know when asks for this: the moment is looked for among all loads of the window.',
+      since: 'When another version was published.',
+      until: 'That moment; NULL: not yet, bi shows the rows.',
+      is_over: 'Whether there is one. Faster to query than until, which is searched among all loads of the window.',
     },
   ],
   warehouse: [
     'The identity of this warehouse, one row. Landings and receipts carry it, so that a clone is not taken for the original.',
     {
       only_one: 'Always true: there is one row.',
-      warehouse_id: 'Name of the warehouse, unique over all there are.',
-      epoch: 'Grows when the warehouse was restored or cloned, so that what came after can be told from what came before.',
+      warehouse_id: 'Name of the warehouse, globally unique.',
+      epoch: 'Grows when the warehouse was restored or cloned, to distinguish what came after from what came before.',
       created_at: 'When the ledger was made.',
-      home: 'Server (its system identifier) and database (its number there) in which the ledger was last known to be; NULL before the first run.',
+      home: 'Server (its system identifier) and database (its number there) that last held the ledger; NULL before the first run.',
       standing:
-        'own; copy (restored, cloned or moved, not yet said which: it buys and deletes nothing); replaced (another database goes on in its place).',
+        'own; copy (restored, cloned or moved, not declared yet: it buys and deletes nothing); replaced (another database took its place).',
       standing_reason: 'How it was found to be a copy or replaced; NULL where it is neither.',
       standing_since: 'When that was found; NULL where it is neither.',
     },
   ],
   origins: [
-    'One row an account of an API: the service that its rows came from. Another one stops every command that buys.',
+    'One row per account of an API: the service its rows came from. With another service, every command that buys stops.',
     {
       api: 'The API: a folder of sources.',
       account,
       address: 'Host and port of the service.',
-      key_sha256: 'Beginning of the SHA-256 of the key, in hexadecimal: tells keys apart, and gives none away.',
-      noted_at: 'When it was last written down.',
+      key_sha256: 'Beginning of the SHA-256 of the key, in hexadecimal: distinguishes keys, reveals none.',
+      noted_at: 'When it was last recorded.',
     },
   ],
   former_names: [
-    'Names the warehouse bore before it was restored, cloned or moved. Landings under them are read as its own.',
+    'Names of the warehouse before it was restored, cloned or moved. It reads landings under them as its own.',
     {
       warehouse_id: 'The warehouse: etl.warehouse, or the one it is a clone of.',
       epoch: 'The epoch.',
-      is_ours: 'Whether landings of that name may be deleted by this warehouse: no other one goes on with them.',
-      until: 'When it took another name.',
+      is_ours: 'Whether this warehouse may delete landings of that name: no other one uses them.',
+      until: 'When its name changed.',
     },
   ],
   processes: [
-    'One row a process that works on jobs. It has one lease for all of them; a process whose lease is over has lost its jobs.',
+    'One row per process that works on jobs. One lease covers all its jobs; when it expires, the process loses them.',
     {
       process_id: 'Number of the process here.',
       name: 'Its name, unique over all hosts and starts.',
       host: 'Machine it runs or ran on.',
-      boot: 'What tells one boot of the machine from the next; empty where the system has no such word.',
+      boot: 'Identifies the boot of the machine; empty where the system has no identifier.',
       system_process_id: 'Its number on that machine.',
-      begun: 'What tells it from a later process with the same number; empty where the system has no such word.',
+      begun: 'Distinguishes it from a later process with the same number; empty where the system cannot.',
       started_at: 'When it began.',
-      lease_until: 'Until when it is believed to live without a sign of life.',
-      ended_at: 'When it ended or was found dead; NULL while it lives.',
+      lease_until: 'When its lease ends unless renewed.',
+      ended_at: 'When it ended or was found dead; NULL while it runs.',
     },
   ],
   runs: [
-    'One row a run: an invocation that works on units.',
+    'One row per run: an invocation that works on units.',
     {
       run_id: 'Number of the run.',
       command: 'The command: run, backfill, replay, schedule, demo and so on.',
@@ -1204,14 +1200,14 @@ const relations: Readonly<Record<string, About>> = {
       state: 'running, done, failed (some units failed or are held), cancelled or interrupted.',
       process_id: 'The process it is or was part of: etl.processes.',
       started_at: 'When it began.',
-      begun_at_ask: 'Drawn from the ask numbers when it began: what was asked for since has a higher one.',
+      begun_at_ask: 'Ask number drawn when it began: later requests have a higher one.',
       finished_at: 'When it ended; NULL while it runs.',
-      cancel_requested_at: 'When somebody asked it to stop; NULL: not asked.',
+      cancel_requested_at: 'When its cancellation was requested; NULL: never.',
       summary: 'The numbers it ended with: units, rows, requests, reports, quota, bytes.',
     },
   ],
   pipelines: [
-    'One row a pipeline, version and set of key parameters: that is whose units are told apart by window and slice.',
+    'One row per pipeline, version and set of key parameters; in it, window and slice identify a unit.',
     {
       pipeline_id: 'Number of the pipeline and version here.',
       pipeline: pipelineName,
@@ -1220,35 +1216,35 @@ const relations: Readonly<Record<string, About>> = {
       source: 'The source and dataset, for example web-analytics.keywords.',
       account,
       window_every: 'Size of its windows: month, week or day.',
-      dimensions: "Names of what it is loaded for, in the order of a slice's values.",
+      dimensions: "Names of its dimensions, in the order of a slice's values.",
       generation: 'Grows whenever its lists change.',
       lists_sha256: 'Digest of the lists as they were last read.',
-      former_lists_sha256: 'The same, as it was before the lists last changed.',
-      definition: 'What fetching needs of the definition, as it was last planned with.',
-      tests: 'The tests of the definition, as it was last planned with: name, column, expects, on_failure.',
-      tag_set_id: `${tagSet} As it was last planned with.`,
+      former_lists_sha256: 'The same before the lists last changed.',
+      definition: 'The part of the definition that fetching needs, as of the last plan.',
+      tests: 'The tests of the definition, as of the last plan: name, column, expects, on_failure.',
+      tag_set_id: `${tagSet} As of the last plan.`,
       known_since: 'When it was first planned.',
-      data_version: 'Version of the data that the service named in the last night that loaded any; NULL: it named none.',
+      data_version: 'Version of the data that the service named in the last night with a load; NULL: it named none.',
       updated_at: 'When this row last changed.',
     },
   ],
   tag_sets: [
-    'Sets of tags that pipelines had or have. What was bought keeps the set it was bought with.',
-    { tag_set_id: 'Number of the set; 1 is the empty one.', tags: 'Names and values, as in a definition: tags.' },
+    'Sets of tags that pipelines had or have. A purchase keeps the set it was made with.',
+    { tag_set_id: 'Number of the set; 1 is the empty one.', tags: 'Names and values, as in tags of a definition.' },
   ],
   slices: [
-    'One row a slice: one value of each thing a pipeline runs for.',
+    'One row per slice: one value of each dimension of a pipeline.',
     {
       slice_id: 'Number of the slice.',
       pipeline_id: pipelineOfRow,
       values: 'One value of each dimension, in the order of etl.pipelines.dimensions.',
       wanted_since: 'The generation of the lists since which it is wanted.',
       wanted_until: 'The generation in which it left the lists; NULL while it is wanted. Its rows stay.',
-      night_from: 'First day of the oldest window that a night asked for as usual; older ones need approval. NULL: none did.',
+      night_from: 'First day of the oldest window that nights request without approval; older ones need it. NULL: none.',
     },
   ],
   lists: [
-    'One row a list that a definition reads from the database (for_each: query), each time its values changed.',
+    'One row per change of a list that a definition reads from the database (for_each: query).',
     {
       list_id: 'Number of the list.',
       pipeline_id: pipelineOfRow,
@@ -1256,43 +1252,42 @@ const relations: Readonly<Record<string, About>> = {
       query: 'The query, as in the definition.',
       values: 'The values it gave.',
       state:
-        'taken (the newest one of these is obeyed), held (empty or much shorter than before: it waits for a person, millrace approve) or dissolved (held, and then the query gave other values).',
+        'taken (the newest one of these is used), held (empty or much shorter than before: it waits for a person, millrace approve) or dissolved (held, and then the query gave other values).',
       came: 'Values that were not in the list before. Unit: values.',
       gone: 'Values of the list before that are not in it. Unit: values.',
       read_at: 'When it was read.',
       decided_at: 'When a person decided; NULL where no decision was needed.',
-      decided_by: 'Who that was; NULL where no decision was needed.',
+      decided_by: 'The person; NULL where no decision was needed.',
     },
   ],
   list_reads: [
-    'One row a run and list that was read from the database for it.',
+    'One row per run and list that was read from the database for it.',
     {
       run_id: runOfRow,
       pipeline_id: pipelineOfRow,
       dimension: 'What the values are of.',
-      list_id: 'The list that the run obeyed: etl.lists; NULL where there was none.',
-      outcome:
-        'taken (other values than before), unchanged, held (the list before was obeyed) or failed (the list before was obeyed).',
+      list_id: 'The list that the run used: etl.lists; NULL where there was none.',
+      outcome: 'taken (other values than before), unchanged, held or failed (with these two, the list before was used).',
       values: 'How many values the query gave; NULL where it failed. Unit: values.',
       message: 'Why it was held or failed; NULL where it was not.',
       read_at: 'When it was read.',
     },
   ],
   windows: [
-    'One row a window of which something is known as a whole. A closed window is complete and is not looked through again.',
+    'One row per window with what is known of it as a whole. A closed window is complete; its units are not read again.',
     {
       pipeline_id: pipelineOfRow,
       window_from: windowFrom,
       closed_generation:
-        'The generation of the lists up to which every unit is loaded and none is asked for or held; NULL: open.',
+        'The generation of the lists up to which every unit is loaded and none is requested or held; NULL: open.',
       closed_at: 'When it was closed.',
       closed_units: `Loaded units when it was closed. ${unitsCounted}`,
       closed_rows: 'Current rows when it was closed. Unit: rows.',
-      looked_at: 'When the service was last found to have released nothing new for it.',
+      looked_at: 'When a check last found that the service has nothing new for it.',
     },
   ],
   units: [
-    'One row a unit: one window and one slice, the smallest thing that is wanted, counted, loaded and proved complete. Names and states: etl.unit_list.',
+    'One row per unit: one window and one slice, the smallest thing that is wanted, counted, loaded and proved complete. Names and states: etl.unit_list.',
     {
       pipeline_id: pipelineOfRow,
       window_from: windowFrom,
@@ -1300,13 +1295,13 @@ const relations: Readonly<Record<string, About>> = {
       unit_id: 'Number of the unit; data rows name it as _unit_id.',
       ask_number: 'Ask number of the answer its rows come from; NULL: never loaded.',
       answer_id: 'The answer its rows come from: etl.answers; NULL: never loaded.',
-      job_id: 'The newest job that asks for it: etl.jobs; NULL where none does.',
+      job_id: 'The newest job that requests it: etl.jobs; NULL where none does.',
       held_answer_id: 'An answer that waits for a person: etl.answers; NULL where none does.',
       held_code: 'Why that answer waits, as a code of docs/operations.md.',
     },
   ],
   jobs: [
-    'One row a job: what is asked for in one go, a walk over pages (one unit) or a report (one to thousands of units). Every combination of its slices and windows.',
+    'One row per job: what is requested together, page by page (one unit) or as a report (one to thousands of units): every combination of its slices and windows.',
     {
       job_id: 'Number of the job.',
       pipeline_id: pipelineOfRow,
@@ -1314,59 +1309,59 @@ const relations: Readonly<Record<string, About>> = {
       reason: 'Why it was planned.',
       guard: 'usual, or needs approval: it waits for a person (millrace approve) because the night would cost more than usual.',
       wanted_by:
-        'Who first wanted it, kept over failures and retries: night (as usual), beyond (a night, beyond its usual), range, force, or approval.',
+        'What first requested it, kept over failures and retries: night (as usual), beyond (a night, beyond its usual), range, force or approval.',
       window_from: spanFrom,
       window_to: spanTo,
       slice_ids: 'Its slices: etl.slices.',
-      cells: `Units it asks for. ${unitsCounted}`,
+      cells: `Units it requests. ${unitsCounted}`,
       state:
-        'open (is or will be worked on), held (waits for a person), failed (the next run tries again), done, or replaced (other jobs ask for its units).',
+        'open (is or will be worked on), held (waits for a person), failed (the next run tries again), done, or replaced (other jobs request its units).',
       forced: 'Whether it is to be loaded even where nothing changed.',
-      released: 'Whether a person allowed the held answer to load as it is.',
+      released: 'Whether a person released the held answer, to load as it is.',
       run_id: 'The run that planned it: etl.runs.',
-      former_job_id: 'The job it asks again for: etl.jobs; NULL where it is the first.',
-      served_by: 'A job of another version that asks for the same: its answer serves this one; NULL where there is none.',
-      approval_id: "The person's word it waits for or has: etl.approvals; NULL where none is needed.",
+      former_job_id: 'The job whose request it repeats: etl.jobs; NULL: none.',
+      served_by: 'A job of another version with the same request, whose answer this one uses; NULL where there is none.',
+      approval_id: 'The approval it waits for or has: etl.approvals; NULL where none is needed.',
       holder: 'The process that works on it: etl.processes; NULL while none does.',
-      fence: 'Grows with each claim; a write that names an older one changes nothing.',
+      fence: 'Grows with each claim; a write with an older number changes nothing.',
       attempts: 'Attempts so far that count against the limit.',
-      not_before: 'Not tried again before; NULL: at once.',
+      not_before: 'Earliest next attempt; NULL: at once.',
       error_code: 'Code of the last error, as in docs/operations.md; NULL where there is none.',
       error_message: 'What went wrong and what to do about it.',
-      ask_number: `${askNumber} NULL: it is only a plan, nothing was asked for yet.`,
-      asked_at: 'When it was asked for.',
+      ask_number: `${askNumber} NULL: only planned, not requested yet.`,
+      asked_at: 'When it was requested.',
       answer_id: 'The answer that came or that is to be loaded: etl.answers; NULL while there is none.',
       account,
       ...reportWords,
       said_quota: 'What the service had named as its price; NULL where it named none. Unit: credits.',
       report_state:
         'intent (about to be sent), submitted, ready, downloaded, failed, rejected, uncertain (reply lost) or expired; NULL where nothing was bought.',
-      tag_set_id: `${tagSet} NULL before it was asked for.`,
-      reserved_credits: 'Set aside for pages that are under way, those of unknown price aside; NULL: nothing is. Unit: credits.',
-      reserves_all: 'One of the pages under way takes all that is left of its budgets until its bill is known.',
+      tag_set_id: `${tagSet} NULL before its request.`,
+      reserved_credits: 'Reserved for pages in flight, except those of unknown price; NULL: nothing is. Unit: credits.',
+      reserves_all: 'Whether a page in flight reserves all that is left of its budgets until its bill is known.',
       begun_landing:
-        'Where the paid pages of a walk lie that was stopped: it goes on from there. Several are separated by blanks. NULL: there are none.',
+        'Landings with the paid pages of an interrupted walk, which resumes from there; separated by blanks. NULL: none.',
       receipt_at: 'When the receipt of the purchase was written beside the landings; NULL: not yet.',
       created_at: 'When it was planned.',
       updated_at: 'When this row last changed.',
     },
   ],
   approvals: [
-    "One row for what waits for a person's word before it is bought, or has it; its jobs name it. What is planned anew is another row.",
+    'One row per purchase that waits for approval or has it; its jobs refer to it. A new plan is a new row.',
     {
       approval_id: 'Number of the approval.',
       pipeline_id: pipelineOfRow,
       kind: 'night (a run found more than its guard allows) or backfill (a range that a person named).',
-      state: 'waiting, approved, or dissolved (what was held is planned anew, or was withdrawn).',
+      state: 'waiting, approved, or dissolved (it was planned again or withdrawn).',
       run_id: 'The run that found it: etl.runs.',
-      reasons: 'Units by the reason they are asked for.',
+      reasons: 'Units by the reason for their request.',
       window_from: 'First day of the first window; NULL where it has no jobs of its own.',
       window_to: 'The day after the last day of the last window; NULL where it has no jobs of its own.',
-      units: `What it is for. ${unitsCounted}`,
+      units: `How many it is for. ${unitsCounted}`,
       reports: 'Reports it takes. Unit: reports.',
-      credits: 'What they are thought to cost. Unit: credits.',
-      allowed: 'What the night might have cost; NULL where nothing bounded it. Unit: credits.',
-      digest: 'Of the lists, limits and guard it was planned with: others plan it anew.',
+      credits: 'Their estimated cost. Unit: credits.',
+      allowed: 'The nightly limit then; NULL where there was none. Unit: credits.',
+      digest: 'Digest of the lists, limits and guard of the plan; a change dissolves it.',
       asked_at: 'When it was found.',
       decided_at: 'When it was approved or dissolved; NULL while it waits.',
       decided_by: 'Who approved it, and by which command.',
@@ -1374,24 +1369,24 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   run_jobs: [
-    'One row a run and job: what the run waits for and what became of it. The only record of waiting.',
+    'One row per run and job: what the run waits for and what became of it. The only record of waiting.',
     {
       run_id: runOfRow,
       job_id: jobOfRow,
-      priority: 'The lowest number goes first.',
-      units: `Units of the job that the run asked for. ${unitsCounted}`,
-      slice_ids: 'Slices it asked for, where it asked for a part of the job; NULL: all.',
+      priority: 'The lowest number runs first.',
+      units: `Units of the job that the run requested. ${unitsCounted}`,
+      slice_ids: 'Slices it requested, where it requested a part of the job; NULL: all.',
       window_from: 'First day of the first window of that part; NULL: all windows.',
       window_to: 'The day after the last day of that part; NULL: all windows.',
       outcome:
         'loaded, unchanged, waiting, held, failed, let go (the run does not wait any more) or replaced; NULL while the run waits.',
       held_units: `Units that are held although the job was loaded. ${unitsCounted}`,
-      passed_units: `Units that were left as they are, since they hold an answer that was asked for later. ${unitsCounted}`,
+      passed_units: `Units left unchanged because they have an answer that was requested later. ${unitsCounted}`,
       finished_at: 'When the outcome was known.',
     },
   ],
   answer_shapes: [
-    'What many answers have in common, once: how they were asked for and what their records lack.',
+    'What many answers have in common, stored once: their request and what their records lack.',
     { shape_id: 'Number of the shape.', digest: 'SHA-256 of the other columns, by which a shape is found again.', ...shapeWords },
   ],
   answer_rows: [
@@ -1416,7 +1411,7 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   answers: [
-    'One row an answer: the immutable bytes that came for a job, and what they answer for.',
+    'One row per answer: the unchanged bytes received for a job, and what they cover.',
     {
       ...answerWords,
       ...shapeWords,
@@ -1426,9 +1421,9 @@ const relations: Readonly<Record<string, About>> = {
       sha256,
     },
   ],
-  load_rows: ['Rows behind etl.loads that do not stand with their answer. Written here, read there.', loadWords],
+  load_rows: ['Rows behind etl.loads that are not in etl.answer_rows. Written here, read there.', loadWords],
   loads: [
-    'One row an answer and window: what it did to the table, committed together with the rows. A row leads here by _unit_id (its window) and _loaded_at.',
+    'One row per answer and window: what it did to the table, committed together with the rows. A row leads here by _unit_id (its window) and _loaded_at.',
     loadWords,
   ],
   loads_without_rows: [
@@ -1443,7 +1438,7 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   data_point_readings: [
-    'One row an account and dataset: what its data points are, as far as its answers have shown.',
+    'One row per account and dataset: what its data points count, as far as its answers show.',
     {
       account: 'The account, as in the definition.',
       dataset: 'Source and dataset, for example web-analytics.report/traffic_and_engagement.',
@@ -1453,7 +1448,7 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   requests: [
-    'One row an HTTP request sent to the service: each attempt of a page, submission, poll or download.',
+    'One row per HTTP request sent to the service: each attempt of a page, submission, poll or download.',
     {
       request_id: 'Number of the request.',
       run_id: 'The run that sent it: etl.runs; NULL outside a run.',
@@ -1469,49 +1464,48 @@ const relations: Readonly<Record<string, About>> = {
       error_code: 'Code of the error, as in docs/operations.md; NULL where it went well.',
       bytes: 'Size of the answer. Unit: bytes.',
       sha256: 'SHA-256 of the answer in hexadecimal; NULL where it was not kept.',
-      credits:
-        'What it cost, where requests are paid for one by one; NULL where it is free, or its price is unknown. Unit: credits.',
+      credits: 'What it cost, where each request is charged; NULL where it is free, or its price is unknown. Unit: credits.',
       unpriced: 'Whether it is paid for and its price is unknown.',
       started_at: 'When it was sent.',
       milliseconds: 'From sending to the end of the answer. Unit: milliseconds.',
     },
   ],
   request_credits: [
-    'What requests cost that are paid for one by one. One row a day, account, pipeline, set of tags and writer; their sum is what counts.',
+    'Cost of requests that are charged one by one. One row per day, account, pipeline, set of tags and writer: add them up.',
     {
       day: 'The day (UTC).',
       account,
       pipeline_id: pipelineOfRow,
       tag_set_id: tagSet,
-      is_night: 'Whether they belong to nights (run, schedule); else to a range that a person named.',
+      is_night: 'Whether a night (run, schedule) sent them; else a range that a person named.',
       slot: 'Which writer; -1: added up after the day was over.',
       requests: 'Requests that cost something. Unit: requests.',
       credits: 'What they cost. Unit: credits.',
       uncertain:
-        'Of the credits, those of requests whose answer did not come whole: the service may not have charged them. Unit: credits.',
+        'Of the credits, those of requests with an incomplete answer: the service may not have charged them. Unit: credits.',
       unpriced: 'Of the requests, those of unknown price: their credits are not counted. Unit: requests.',
-      lost: 'Of these, those whose process was killed before their bill was seen. Unit: requests.',
+      lost: 'Of these, those whose process was killed before it read their bill. Unit: requests.',
     },
   ],
   prices: [
-    'What the service was seen to charge for pages: one row a bill that says something new of the price of a dataset. Those that are not dropped agree with each other.',
+    'What the service charged for pages: one row per bill with news about the price of a dataset. Bills that are not dropped agree with each other.',
     {
       price_id: 'Number of the bill.',
       account,
       dataset: 'The source, or the table of a source that has several.',
-      said_in: 'Where it stood: answer (with the answer itself), or balance (two readings around it).',
+      said_in: 'Its source: answer (the answer itself), or balance (two readings around it).',
       job_id: jobOfRow,
-      rows_asked: 'The most rows that were asked for; NULL where no number was named. Unit: rows.',
+      rows_asked: 'The most rows that were requested; NULL: no limit was sent. Unit: rows.',
       rows: 'Rows that came; NULL where unknown. Unit: rows.',
-      metrics: 'Metrics that were asked for. Unit: metrics.',
-      values: 'Combinations of values and periods that were asked for. Unit: units.',
+      metrics: 'Metrics that were requested. Unit: metrics.',
+      values: 'Combinations of values and periods that were requested. Unit: units.',
       credits: 'What it cost. Unit: credits.',
       learned_at: 'When it was seen.',
       dropped_at: 'When another bill contradicted it; NULL: it counts.',
     },
   ],
   meter_readings: [
-    'What the service said is left of an account, read when nothing of the account was under way. Two readings in a month tell what it charged.',
+    'Balance of an account as the service stated it while nothing of the account was in flight. Two readings in a month show what it charged.',
     {
       reading_id: 'Number of the reading.',
       api: 'The API that was asked.',
@@ -1522,11 +1516,11 @@ const relations: Readonly<Record<string, About>> = {
       counted_requests: 'Credits of all requests on record by then, over all time. Unit: credits.',
       counted_reports: 'Credits of all reports on record by then, over all time. Unit: credits.',
       difference:
-        'What the service charged since the reading before, beyond what is on record: by others who use the key, or for requests of a process that was killed; below 0: requests without an answer that it did not charge. NULL: the first of a month, or the service refilled the account. Unit: credits.',
+        'What the service charged since the reading before, beyond what is on record: other users of the key, or requests of a killed process; below 0: it did not charge requests without an answer. NULL: the first of a month, or the service refilled the account. Unit: credits.',
     },
   ],
   quarantine: [
-    'One row a rejected record, with the raw record and the reason.',
+    'One row per rejected record, with the raw record and the reason.',
     {
       quarantine_id: 'Number of the rejected record.',
       answer_id: 'The answer it came in: etl.answers.',
@@ -1539,27 +1533,27 @@ const relations: Readonly<Record<string, About>> = {
       column_name: 'The column that was refused; NULL where it was the whole record.',
       reason: 'Why it was refused.',
       raw: 'The record as it came.',
-      state: 'open; superseded: a later load answers for it; resolved: put right.',
+      state: 'open; superseded: a later load replaces it; resolved: corrected.',
       created_at: 'When it was refused.',
       resolved_at: 'When it was no longer open.',
     },
   ],
   test_failures: [
-    'One row a unit, answer and test of the definition that its rows failed. What holds now: etl.failed_tests.',
+    'One row per unit, answer and test of the definition that its rows failed. What holds now: etl.failed_tests.',
     testFailure,
   ],
   cut_units: [
-    'Loaded units of which only the first rows came. One row a unit; it counts while the unit has the same answer.',
+    'Loaded units of which only the first rows came. One row per unit; it counts while the unit has the same answer.',
     {
       unit_id: unitOfRow,
       answer_id: 'The answer: etl.answers.',
       row_limit:
-        'As many rows as this came, and no more were asked for: there may be more. NULL where the first so many were wanted. Unit: rows.',
-      share: 'Share of the whole that the loaded rows have, as the service says it. Unit: fraction.',
+        'The row limit that the answer reached: there may be more. NULL where only the first rows were wanted. Unit: rows.',
+      share: 'Share of the total that the loaded rows have, by the service. Unit: fraction.',
     },
   ],
   capped_units: [
-    'Units whose newest answer was cut at its limit: loaded by a person, or held.',
+    'Units whose newest answer was cut at its limit: released by a person, or held.',
     {
       unit_id: unitOfRow,
       pipeline_id: pipelineOfRow,
@@ -1568,7 +1562,7 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   failed_tests: [
-    'Tests of definitions that loaded rows fail, or that keep an answer from being loaded. One row a unit, answer and test.',
+    'Tests of definitions that loaded rows fail, or that keep an answer from being loaded. One row per unit, answer and test.',
     {
       pipeline: pipelineName,
       version,
@@ -1578,44 +1572,43 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   restated: [
-    'What a run found restated. One row a pipeline, run, window and column of numbers; columns without a change have none.',
+    'What a run found restated. One row per pipeline, run, window and numeric column; none where no value changed.',
     {
       pipeline_id: pipelineOfRow,
       run_id: 'The run: etl.runs.',
       window_from: windowFrom,
       column_name: 'The column of the table.',
       seen_at: 'The last load of the run that changed the window.',
-      age: 'How many windows had ended by then since this one did, at most 3. Unit: windows.',
-      rows_compared: 'Rows that the run had an earlier value of. Unit: rows.',
-      units: 'Units that they are of. Unit: units.',
+      age: 'Windows that had ended after this one by then, at most 3. Unit: windows.',
+      rows_compared: 'Rows that had an earlier value. Unit: rows.',
+      units: 'Units of these rows. Unit: units.',
       share:
-        'Rows with another value in the column, as a part of the window; units that the run did not ask for count as unchanged. Unit: fraction.',
+        'Rows with another value in the column, as a part of the window; units that the run did not request count as unchanged. Unit: fraction.',
       size: 'Mean change of those rows, without sign, as a part of the larger value. Unit: fraction.',
       shift: 'The same with sign. Unit: fraction.',
     },
   ],
   breaks: [
-    'Windows from which on a pipeline follows another method of the service. One row a pipeline, version and run that noticed it.',
+    'Windows from which the service counts by another method. One row per pipeline, version and run that noticed it.',
     {
       break_id: 'Number of the break.',
       pipeline_id: pipelineOfRow,
       run_id: 'The run that noticed it: etl.runs.',
-      kind: 'version where the service names another version of its data; dialect where the answers were asked for in another dialect of the service than those before; else method.',
-      starts_on:
-        'First day of the first window that is loaded as the new method has it; earlier ones are as the former one has them.',
+      kind: 'version: the service names another version of its data; dialect: the requests changed to another API dialect; method: anything else.',
+      starts_on: 'First day of the first window that is loaded by the new method; earlier ones follow the former.',
       seen_back_to: 'First day of the oldest window in which a cell changed in the same way since.',
       columns: 'Columns that changed; the one that changed most comes first. None: no column changed beyond what is usual.',
       share: 'Rows of a window that changed in the first column. Unit: fraction.',
       change: 'Mean change of the first column, as a part of the former value. Unit: fraction.',
       usual_share: 'The largest share of a window that usual restatements change, the median over windows. Unit: fraction.',
       usual_size: 'By how much they change it at most, the median over windows. Unit: fraction of the larger value.',
-      ask_number: 'Answers asked for with this number or a later one follow the new method.',
-      data_version: 'The version that the service names since; NULL: of another kind.',
+      ask_number: 'Answers with this ask number or a higher one follow the new method.',
+      data_version: 'The version that the service names since then; NULL: another kind.',
       noticed_at: 'When it was noticed.',
     },
   ],
   forecasts: [
-    'What a month comes to, as the last run of the pipeline in it computed it. One row an account, pipeline and month.',
+    'Credits of a month, as the last run of the pipeline in it forecast them. One row per account, pipeline and month.',
     {
       account: 'The account whose key is used.',
       pipeline: 'The pipeline, over its versions.',
@@ -1623,12 +1616,12 @@ const relations: Readonly<Record<string, About>> = {
       run_id: runOfRow,
       spent: 'Credits spent and reserved by then. Unit: credits.',
       low: 'Credits at the end of the month, at least; NULL: unknown. Unit: credits.',
-      high: 'The same at most; as low where the price is known. Unit: credits.',
+      high: 'The same at most; equal to low if the price is known. Unit: credits.',
       computed_at: 'When it was computed.',
     },
   ],
   events: [
-    'One row a thing a person did from outside a run: released or retried a unit, cancelled a run.',
+    'One row per action of a person outside a run: unit released or retried, run cancelled.',
     {
       event_id: 'Number of the event.',
       at: 'When it happened.',
@@ -1642,49 +1635,49 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   ticks: [
-    'One row a scheduled moment of a pipeline, so that it happens once however many schedulers run.',
+    'One row per scheduled time of a pipeline, so that several schedulers run it once.',
     {
       pipeline: pipelineName,
-      due_at: 'The moment its schedule names.',
+      due_at: 'The scheduled time.',
       claimed_by: 'The scheduler that took it.',
       claimed_at: 'When it was taken.',
-      kind: 'on time, caught up (after a time without a scheduler), skipped, or released (the service said that there are new data).',
+      kind: 'on time, caught up (after a time without a scheduler), skipped, or released (the service announced new data).',
       run_id: 'The run it started: etl.runs; NULL where it started none.',
       finished_at: 'When that run ended.',
     },
   ],
   releases: [
-    'Up to which day an account has data, as its service said. One row a new day.',
+    'The last day an account has data for, as its service said. One row per new day.',
     {
       release_id: 'Number of the release.',
       account: 'The API and the account in it.',
-      every: 'month or day: which data.',
+      every: 'Of which data: month or day.',
       available_to: 'The last day there are data for.',
       heard_by: 'message (a webhook of the service whose sender was checked) or poll (its capabilities).',
-      wakes: 'Whether it starts a run of each scheduled pipeline; false where it was known before anybody waited for it.',
-      heard_at: 'When it was put on record; the due_at of the ticks it wakes in etl.ticks.',
+      wakes: 'Whether it starts a run of each scheduled pipeline; false where it was known before a schedule waited for it.',
+      heard_at: 'When it was recorded; the due_at of the ticks it starts in etl.ticks.',
     },
   ],
   subscriptions: [
-    'Subscriptions to the messages of a service. The address they go to is a secret and stands nowhere.',
+    'Subscriptions to the messages of a service. The address they go to is a secret and not stored.',
     {
       account: 'The API and the account in it.',
-      every: 'month or day: the data they tell of.',
-      subscription_id: 'The name the service gave it; its messages bear it.',
-      made_at: 'When it was made.',
+      every: 'Of which data: month or day.',
+      subscription_id: "The service's name for it; its messages contain it.",
+      made_at: 'When it was created.',
     },
   ],
   notifications: [
-    'One row a cause that somebody ought to know of; open until it is gone.',
+    'One row per cause of an alarm; open until the cause is gone.',
     {
       notification_id: 'Number of the notification.',
-      cause: 'What it is about; a cause is open once at most.',
+      cause: 'What it is about; open once at most.',
       kind: 'failure, held, late, drift, quarantine, quota, approval and so on: the kinds of alarms.',
       severity: 'critical, error, warning or info.',
       grouping:
-        'What causes of several pipelines have in common, such as an error code: one message tells people of all of them. NULL: nothing.',
+        'What causes of several pipelines have in common, such as an error code: one message reports all of them. NULL: nothing.',
       pipeline: 'The pipeline; NULL where it concerns none.',
-      message: 'What is the matter, in words.',
+      message: 'The problem, in words.',
       changed: 'What changed: since when, and what is still there. NULL where nothing more is known.',
       next_step: 'What to do. NULL where there is nothing to do.',
       details: 'The same for machines; of failed and held units also which they are and the load each had by then.',
@@ -1693,17 +1686,17 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   deliveries: [
-    'One row a notification, target and event: what was sent to whom.',
+    'One row per message: a notification, a target and an event.',
     {
       notification_id: 'The notification: etl.notifications.',
       target: 'Name of the target, never its address.',
       event: 'raised or resolved.',
       attempts: 'How often it was tried.',
-      next_at: 'Not tried before: quiet hours, or a target that did not take it.',
+      next_at: 'Earliest next try, after quiet hours or a failed try.',
       sending_at: 'Since when it is being sent; NULL while it is not.',
-      sent_at: 'When the target took it; NULL while it did not.',
+      sent_at: 'When the target accepted it; NULL: not yet.',
       outcome:
-        'sent; uncertain (the sender ended in the middle, and the target could not tell a repetition); given up; not needed (over before anybody was told). NULL: to be sent.',
+        'sent; uncertain (the sender ended meanwhile, and the target could not detect a repetition); given up; not needed (over before it was sent). NULL: to be sent.',
       last_error: 'Why the last try failed.',
     },
   ],
@@ -1716,17 +1709,17 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   pace: [
-    'One row an account, for all machines: when its next request may leave, how fast it may ask since it was refused, and since when it is in trouble.',
+    'One row per account, for all machines: when its next request may be sent, its rate since a refusal, and since when it has a problem.',
     {
       account: 'The API and the account in it; never its key.',
-      next_at: 'When the next request may leave, so that all keep the rate together; later after a refusal.',
-      noted_at: 'When that was noted. In the future: the clock of the database was set back since, and the distance counts.',
+      next_at: 'When the next request may be sent, so that all machines together keep the rate; later after a refusal.',
+      noted_at: 'When that was noted. In the future: the database clock was set back; the difference to next_at counts.',
       requests_per_second:
-        'Requests a second after the last halving; it grows each second since. NULL: never refused, so that the set rate holds.',
-      ceiling: 'Requests a second that are not exceeded for an hour after the last refusal; NULL: not found out yet.',
+        'Requests per second after the last halving; it grows each second since. NULL: never refused, the set rate applies.',
+      ceiling: 'Requests per second that are not exceeded for an hour after the last refusal; NULL: not known yet.',
       changed_at: 'When it was last halved.',
-      refused_at: 'When the refusal came that halved it.',
-      trouble_place: 'What does not answer: the account as a whole, or a path; NULL: all is well.',
+      refused_at: 'When the refusal came after which it was halved.',
+      trouble_place: 'What does not answer: the account as a whole, or a path; NULL: no problem.',
       trouble_code: 'Why, as a code of docs/operations.md.',
       trouble_message: 'What the service says or does, in words.',
       trouble_since: 'Since when.',
@@ -1734,7 +1727,7 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   kysely_migration: [
-    'One row a migration that was applied.',
+    'One row per migration that was applied.',
     { name: 'Its file, without the ending.', timestamp: 'When it was applied, as ISO text.' },
   ],
   kysely_migration_lock: [
@@ -1742,7 +1735,7 @@ const relations: Readonly<Record<string, About>> = {
     { id: 'Always migration_lock.', is_locked: '1 where a migration holds it; the lock that counts is the row lock.' },
   ],
   unit_list: [
-    'Every unit with its name and state. For a few units at a time: there may be millions.',
+    'Every unit with its name and state. Query a few units at a time: there may be millions.',
     {
       unit_id: unitOfRow,
       unit_key: 'Pipeline, version, window and slice as one text; the same input gives the same key.',
@@ -1753,28 +1746,28 @@ const relations: Readonly<Record<string, About>> = {
       window_to: 'The day after the last day of the window.',
       slice: 'One value for each dimension.',
       slice_id: 'The slice: etl.slices.',
-      wanted: 'Whether the lists still hold it.',
+      wanted: 'Whether the lists still contain it.',
       state: 'planned, running, waiting, landed, loaded, failed (the next run tries again) or held (waits for a person).',
       error_code: 'Why it is held, or the last error of its job, as a code of docs/operations.md.',
       error_message: 'What went wrong and what to do about it.',
-      not_before: 'Not tried again before; NULL: at once.',
+      not_before: 'Earliest next attempt; NULL: at once.',
       attempts: 'Attempts of its job so far that count against the limit.',
       ask_number: 'Ask number of the answer its rows come from; NULL: never loaded.',
       answer_id: 'The answer its rows come from: etl.answers; NULL: never loaded.',
-      job_id: 'The newest job that asks for it: etl.jobs; NULL where none does.',
+      job_id: 'The newest job that requests it: etl.jobs; NULL where none does.',
       held_answer_id: 'An answer that waits for a person: etl.answers; NULL where none does.',
       held_code: 'Why that answer waits.',
     },
   ],
   open_units: [
-    'Units that a job asks for, or of which an answer is held.',
+    'Units that a job requests or that have a held answer.',
     {
       pipeline_id: pipelineOfRow,
       window_from: windowFrom,
       slice_id: 'The slice: etl.slices.',
       unit_id: unitOfRow,
       answer_id: 'The answer its rows come from: etl.answers; NULL: never loaded.',
-      job_id: 'The job that asks for it: etl.jobs; NULL where none does.',
+      job_id: 'The job that requests it: etl.jobs; NULL where none does.',
       state: 'As in etl.unit_list.',
     },
   ],
@@ -1785,27 +1778,27 @@ const relations: Readonly<Record<string, About>> = {
       window_from: windowFrom,
       slice_id: 'The slice: etl.slices.',
       unit_id: unitOfRow,
-      job_id: 'The job that asks for it: etl.jobs; NULL where none does.',
+      job_id: 'The job that requests it: etl.jobs; NULL where none does.',
       state: 'held or failed.',
       error_code: 'Why, as a code of docs/operations.md.',
       error_message: 'What went wrong and what to do about it.',
     },
   ],
   window_list: [
-    'One row a window that has units.',
+    'One row per window that has units.',
     {
       pipeline_id: pipelineOfRow,
       pipeline: pipelineName,
       version,
       window_from: windowFrom,
-      closed: 'Whether its units and rows are as they were counted when it was closed.',
+      closed: 'Whether it is closed: its units and rows were counted then.',
       closed_units: `Loaded units when it was closed. ${unitsCounted}`,
       closed_rows: 'Current rows when it was closed. Unit: rows.',
-      looked_at: 'When the service was last found to have released nothing new for it.',
+      looked_at: 'When a check last found that the service has nothing new for it.',
     },
   ],
   window_states: [
-    'Units by window and state: closed windows as they were counted, with what had left the lists before; open ones counted now.',
+    'Units by window and state: closed windows as counted at closing, with slices that had left the lists; open ones as of now.',
     {
       pipeline_id: pipelineOfRow,
       pipeline: pipelineName,
@@ -1813,22 +1806,22 @@ const relations: Readonly<Record<string, About>> = {
       window_from: windowFrom,
       state: 'As in etl.unit_list.',
       loaded: 'Whether they were loaded at least once.',
-      open: 'Whether they are asked for or held.',
+      open: 'Whether they are requested or held.',
       units: `How many. ${unitsCounted}`,
     },
   ],
   expected_windows: [
-    "One row a window that begins in the months from a pipeline's oldest to its newest one, planned or not.",
+    "One row per window that begins between a pipeline's oldest and newest month, planned or not.",
     {
       pipeline_id: pipelineOfRow,
       pipeline: pipelineName,
       version,
       window_from: windowFrom,
-      closed_generation: 'Slices wanted since then or before are all loaded; NULL: the window is open.',
+      closed_generation: 'All slices wanted by this generation are loaded; NULL: the window is open.',
     },
   ],
   missing_cells: [
-    'One row a wanted slice and expected window that has no row of data.',
+    'One row per wanted slice and expected window that has no row of data.',
     {
       pipeline_id: pipelineOfRow,
       window_from: windowFrom,
@@ -1839,7 +1832,7 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   window_loads: [
-    'Rows and times by window: closed windows as they were counted, open ones counted now.',
+    'Rows and times by window: closed windows as counted at closing, open ones as of now.',
     {
       pipeline_id: pipelineOfRow,
       pipeline: pipelineName,
@@ -1871,12 +1864,12 @@ const relations: Readonly<Record<string, About>> = {
       process: 'Name of the process it is or was part of.',
       started_at: 'When it began.',
       finished_at: 'When it ended; NULL while it runs.',
-      planned: `Units it asked for. ${unitsCounted}`,
-      loaded: `Units of them that were loaded. ${unitsCounted}`,
-      unchanged: `Units of them in which the service had nothing new. ${unitsCounted}`,
-      waiting: `Units of them that wait for a later run. ${unitsCounted}`,
-      held: `Units of them that wait for a person. ${unitsCounted}`,
-      failed: `Units of them that failed. ${unitsCounted}`,
+      planned: `Units it requested. ${unitsCounted}`,
+      loaded: `Of these, units that were loaded. ${unitsCounted}`,
+      unchanged: `Of these, units in which the service had nothing new. ${unitsCounted}`,
+      waiting: `Of these, units that wait for a later run. ${unitsCounted}`,
+      held: `Of these, units that wait for a person. ${unitsCounted}`,
+      failed: `Of these, units that failed. ${unitsCounted}`,
     },
   ],
   reports: [
@@ -1895,58 +1888,57 @@ const relations: Readonly<Record<string, About>> = {
       error_message: 'Why it failed or was rejected.',
       created_at: 'When the job was planned.',
       updated_at: 'When the job last changed.',
-      former_job_id: 'The job it asks again for: etl.jobs; NULL where it is the first.',
+      former_job_id: 'The job whose request it repeats: etl.jobs; NULL: none.',
       job_state: 'State of the job, as in etl.jobs.',
       answer_id: 'The answer that came: etl.answers; NULL while there is none.',
     },
   ],
   spending: [
-    'Every credit that was spent or reserved, by what it is charged to. One row an account, pipeline and version, set of tags and day (UTC), for reports and for requests apart.',
+    'Every credit that was spent or reserved, by what it is charged to. One row per account, pipeline and version, set of tags and day (UTC); reports and requests in separate rows.',
     {
       account,
       pipeline: pipelineName,
       pipeline_id: pipelineOfRow,
       tag_set_id: tagSet,
-      day: 'The day it was asked for, in UTC.',
+      day: 'The day of the request, in UTC.',
       reports: 'Reports sent; 0 where the row is of requests. Unit: reports.',
       requests: 'Requests that cost something; 0 where the row is of reports. Unit: requests.',
-      used_quota:
-        'Of reports what the service said they cost, NULL while it said nothing; of requests what their price is. Unit: credits.',
-      reserved_quota: 'What reports that the service named no bill for yet are expected to cost. Unit: credits.',
-      unpriced: 'Reports and requests that were paid for and whose price is not known yet: their credits are not counted.',
+      used_quota: 'Of reports: their cost as the service stated it, NULL until then; of requests: their price. Unit: credits.',
+      reserved_quota: 'Estimated cost of reports that the service has not billed yet. Unit: credits.',
+      unpriced: 'Paid reports and requests whose price is not known yet: their credits are not counted.',
     },
   ],
   quota: [
-    'Credits spent and reserved. One row an account, pipeline and day (UTC).',
+    'Credits spent and reserved. One row per account, pipeline and day (UTC).',
     {
       account,
       pipeline: pipelineName,
-      day: 'The day it was asked for, in UTC.',
+      day: 'The day of the request, in UTC.',
       reports: 'Reports sent. Unit: reports.',
       requests: 'Requests that cost something. Unit: requests.',
-      used_quota: 'What they cost; NULL while the service said nothing. Unit: credits.',
-      reserved_quota: 'What reports that the service named no bill for yet are expected to cost. Unit: credits.',
-      unpriced: 'Reports and requests that were paid for and whose price is not known yet: their credits are not counted.',
+      used_quota: 'What they cost; NULL until the service states it. Unit: credits.',
+      reserved_quota: 'Estimated cost of reports that the service has not billed yet. Unit: credits.',
+      unpriced: 'Paid reports and requests whose price is not known yet: their credits are not counted.',
     },
   ],
 }
 
 const functions: Readonly<Record<string, string>> = {
   window_end: 'The day after the last day of a window.',
-  window_name: 'What people see of a window: 2026-01, 2026-01-05, or 2026-01-05..2026-01-11.',
+  window_name: 'Name of a window for people: 2026-01, 2026-01-05, or 2026-01-05..2026-01-11.',
   unit_key: 'Pipeline, version, window and slice of a unit as one text.',
   slice_of: 'Values by the names of their dimensions.',
-  shape_of: 'The shape of an answer that is made of these; made where there is none.',
-  landing_folder: 'Where the landings of a unit lie.',
-  landing_name: 'What of the name of a landing is stored with its answer.',
+  shape_of: 'The shape of an answer with these values; created where there is none.',
+  landing_folder: "Folder of a unit's landings.",
+  landing_name: "The part of a landing's name that is stored with its answer.",
   assert_part_of_question:
-    'True inside of a question; an error where bi.<pipeline>_as_of is run by itself, because its moment comes from a query.',
+    'True where bi.<pipeline>_as_of is inlined in its query; an error where it is not, because its moment comes from a subquery.',
   analyze_published: 'Renews the statistics of a table of bi, with the rights of its owner.',
   test_sentence: "Why the tests of its definition hold a unit's answer.",
-  held_sentence: 'The sentence of one code out of the message of a verdict, with the number of the unit to release.',
+  held_sentence: 'The sentence for one code in the message of a verdict, with the number of the unit to release.',
   capped_unit_ids: 'Units whose newest answer was cut at its limit, for is_final.',
-  unit_state: 'What people see of a unit, by its pointers and the job that asks for it.',
-  box_slice: 'What slices stand for together: a value or a list of values for each dimension.',
+  unit_state: 'State of a unit for people, from its pointers and the job that requests it.',
+  box_slice: 'Slices as one value: a value or a list of values for each dimension.',
 }
 
 const comments = async (database: Kysely<unknown>): Promise<void> => {

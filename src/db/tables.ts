@@ -19,11 +19,11 @@ export type Db = Kysely<Tables>
 
 /** Rows behind etl.answers, and behind etl.loads where an answer for one unit was loaded by the job it came for. Written here, read there. */
 export interface AnswerRowsTable {
-  /** Number of the answer: that of its question. */ answer_id: BigintText
+  /** Number of the answer: its ask number. */ answer_id: BigintText
   /** The job it came for: etl.jobs. */ job_id: BigintText
-  /** When its question was asked. */ asked_at: string
+  /** When the answer was requested. */ asked_at: string
   /** Size of the raw bytes before compression. Unit: bytes. */ bytes: BigintText
-  /** How many rows the service said there are; NULL where it does not say. Unit: rows. */ source_count: NullableBigint
+  /** Rows that exist, as the service states; NULL where it does not. Unit: rows. */ source_count: NullableBigint
   /** When it was first loaded; NULL: never, or see etl.load_rows. */ loaded_at: string | null
   /** The run that loaded it: etl.runs; NULL: see loaded_at. */ run_id: NullableBigint
   /** Rows that were new; NULL: none. Unit: rows. */ rows_inserted: NullableBigint
@@ -33,86 +33,86 @@ export interface AnswerRowsTable {
   /** Rows that were rejected; NULL: none. Unit: rows. */ rows_quarantined: NullableBigint
   /** Rows that came more than once; NULL: none. Unit: rows. */ rows_duplicates: NullableBigint
   /** When the service last said that nothing has changed since; NULL: it was not asked. */ stood_at: string | null
-  /** How many data points the service said the report holds; NULL where it did not say. */ data_points_count: NullableBigint
+  /** Data points in the report, as the service stated; NULL where it stated none. */ data_points_count: NullableBigint
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** What it has in common with others: etl.answer_shapes. */ shape_id: number
   /** First day of the first window. */ window_from: string
   /** The day after the last day of the last window. */ window_to: string
   /** How long it took; NULL where it was not measured. Unit: milliseconds. */ milliseconds: number | null
   /** The slice it answers for: etl.slices; NULL: several. */ slice_id: number | null
-  /** How often the bytes that came for it disagreed with the count the service gave. */ times_incomplete: Generated<number>
+  /** How often the bytes received for it disagreed with the service's count. */ times_incomplete: Generated<number>
   /** Slices it answers for; NULL: one. */ slice_ids: number[] | null
   /** SHA-256 of the raw bytes. */ sha256: string
   /** Name of its landing in the folder etl.landing_folder of its unit; with a slash: all of the name. */ landing: string
-  /** The last_updated the service gave with it, as it wrote it; NULL where it gave none. */ source_last_updated: string | null
+  /** last_updated as the service sent it with the answer; NULL where it sent none. */ source_last_updated: string | null
   /** good, or the error code it was refused with; NULL: not judged yet. */ verdict: string | null
   /** Why it was refused; NULL where it was not. */ verdict_message: string | null
   /** How the answer differed in shape from the definition; NULL where it did not. */ drift: NullableJson
-  /** Of rows that changed, by column of numbers: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none did. */ changes: NullableJson
+  /** Changed rows by numeric column: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none changed. */ changes: NullableJson
 }
 
-/** What many answers have in common, once: how they were asked for and what their records lack. */
+/** What many answers have in common, stored once: their request and what their records lack. */
 export interface AnswerShapesTable {
   /** Number of the shape. */ shape_id: Generated<number>
   /** SHA-256 of the other columns, by which a shape is found again. */ digest: string
-  /** Digest of what was asked but for values, windows and metrics. */ asks: string
-  /** Metrics it was asked for. */ metrics: string[]
-  /** Only the first so many rows of each unit and period were asked for: complete by declaration. NULL: all were. Unit: rows. */ top_rows: number | null
-  /** The dialect of the service it was asked in: v4 or v5; NULL: the source has one alone. */ dialect: string | null
-  /** How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say. */ source_order: NullableJson
-  /** Version of the data or of their method, as the service names it with the answer; NULL: it names none. */ data_version: string | null
+  /** Digest of the request without values, windows and metrics. */ asks: string
+  /** Metrics that were requested. */ metrics: string[]
+  /** If set, only this many first rows of each unit and period were requested and count as complete. Unit: rows. */ top_rows: number | null
+  /** API dialect of the request: v4 or v5; NULL: the source has only one. */ dialect: string | null
+  /** Order of the rows as the service states it: sort and asc of meta.query, unchanged; NULL where it states none. */ source_order: NullableJson
+  /** Version of the data or method that the service names with the answer; NULL: it names none. */ data_version: string | null
   /** Columns of the definition that none of its records has; NULL: not read yet. */ missing_columns: string[] | null
   /** Columns of the definition that some of its records lack; NULL: not read yet. */ partly_missing: string[] | null
 }
 
-/** One row for what waits for a person's word before it is bought, or has it; its jobs name it. What is planned anew is another row. */
+/** One row per purchase that waits for approval or has it; its jobs refer to it. A new plan is a new row. */
 export interface ApprovalsTable {
   /** Number of the approval. */ approval_id: GeneratedBigint
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** night (a run found more than its guard allows) or backfill (a range that a person named). */ kind: 'night' | 'backfill'
-  /** waiting, approved, or dissolved (what was held is planned anew, or was withdrawn). */ state: Generated<'waiting' | 'approved' | 'dissolved'>
+  /** waiting, approved, or dissolved (it was planned again or withdrawn). */ state: Generated<'waiting' | 'approved' | 'dissolved'>
   /** The run that found it: etl.runs. */ run_id: NullableBigint
-  /** Units by the reason they are asked for. */ reasons: DefaultJson
+  /** Units by the reason for their request. */ reasons: DefaultJson
   /** First day of the first window; NULL where it has no jobs of its own. */ window_from: string | null
   /** The day after the last day of the last window; NULL where it has no jobs of its own. */ window_to: string | null
-  /** What it is for. Unit: units. */ units: DefaultBigint
+  /** How many it is for. Unit: units. */ units: DefaultBigint
   /** Reports it takes. Unit: reports. */ reports: Generated<number>
-  /** What they are thought to cost. Unit: credits. */ credits: DefaultBigint
-  /** What the night might have cost; NULL where nothing bounded it. Unit: credits. */ allowed: NullableBigint
-  /** Of the lists, limits and guard it was planned with: others plan it anew. */ digest: string | null
+  /** Their estimated cost. Unit: credits. */ credits: DefaultBigint
+  /** The nightly limit then; NULL where there was none. Unit: credits. */ allowed: NullableBigint
+  /** Digest of the lists, limits and guard of the plan; a change dissolves it. */ digest: string | null
   /** When it was found. */ asked_at: Generated<string>
   /** When it was approved or dissolved; NULL while it waits. */ decided_at: string | null
   /** Who approved it, and by which command. */ decided_by: string | null
   /** The day its last report can be bought within the budgets; NULL where that is not known. */ done_on: string | null
 }
 
-/** Windows from which on a pipeline follows another method of the service. One row a pipeline, version and run that noticed it. */
+/** Windows from which the service counts by another method. One row per pipeline, version and run that noticed it. */
 export interface BreaksTable {
   /** Number of the break. */ break_id: GeneratedBigint
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The run that noticed it: etl.runs. */ run_id: BigintText
-  /** version where the service names another version of its data; dialect where the answers were asked for in another dialect of the service than those before; else method. */ kind: 'method' | 'dialect' | 'version'
-  /** First day of the first window that is loaded as the new method has it; earlier ones are as the former one has them. */ starts_on: string
+  /** version: the service names another version of its data; dialect: the requests changed to another API dialect; method: anything else. */ kind: 'method' | 'dialect' | 'version'
+  /** First day of the first window that is loaded by the new method; earlier ones follow the former. */ starts_on: string
   /** First day of the oldest window in which a cell changed in the same way since. */ seen_back_to: string
   /** Columns that changed; the one that changed most comes first. None: no column changed beyond what is usual. */ columns: string[]
   /** Rows of a window that changed in the first column. Unit: fraction. */ share: number
   /** Mean change of the first column, as a part of the former value. Unit: fraction. */ change: number
   /** The largest share of a window that usual restatements change, the median over windows. Unit: fraction. */ usual_share: number
   /** By how much they change it at most, the median over windows. Unit: fraction of the larger value. */ usual_size: number
-  /** Answers asked for with this number or a later one follow the new method. */ ask_number: BigintText
-  /** The version that the service names since; NULL: of another kind. */ data_version: string | null
+  /** Answers with this ask number or a higher one follow the new method. */ ask_number: BigintText
+  /** The version that the service names since then; NULL: another kind. */ data_version: string | null
   /** When it was noticed. */ noticed_at: Generated<string>
 }
 
-/** Loaded units of which only the first rows came. One row a unit; it counts while the unit has the same answer. */
+/** Loaded units of which only the first rows came. One row per unit; it counts while the unit has the same answer. */
 export interface CutUnitsTable {
   /** The unit: etl.units. */ unit_id: BigintText
   /** The answer: etl.answers. */ answer_id: BigintText
-  /** As many rows as this came, and no more were asked for: there may be more. NULL where the first so many were wanted. Unit: rows. */ row_limit: number | null
-  /** Share of the whole that the loaded rows have, as the service says it. Unit: fraction. */ share: NullableBigint
+  /** The row limit that the answer reached: there may be more. NULL where only the first rows were wanted. Unit: rows. */ row_limit: number | null
+  /** Share of the total that the loaded rows have, by the service. Unit: fraction. */ share: NullableBigint
 }
 
-/** One row an account and dataset: what its data points are, as far as its answers have shown. */
+/** One row per account and dataset: what its data points count, as far as its answers show. */
 export interface DataPointReadingsTable {
   /** The account, as in the definition. */ account: string
   /** Source and dataset, for example web-analytics.report/traffic_and_engagement. */ dataset: string
@@ -121,20 +121,20 @@ export interface DataPointReadingsTable {
   /** When that was. */ updated_at: Generated<string>
 }
 
-/** One row a notification, target and event: what was sent to whom. */
+/** One row per message: a notification, a target and an event. */
 export interface DeliveriesTable {
   /** The notification: etl.notifications. */ notification_id: BigintText
   /** Name of the target, never its address. */ target: string
   /** raised or resolved. */ event: 'raised' | 'resolved'
   /** How often it was tried. */ attempts: Generated<number>
-  /** Not tried before: quiet hours, or a target that did not take it. */ next_at: Generated<string>
+  /** Earliest next try, after quiet hours or a failed try. */ next_at: Generated<string>
   /** Since when it is being sent; NULL while it is not. */ sending_at: string | null
-  /** When the target took it; NULL while it did not. */ sent_at: string | null
-  /** sent; uncertain (the sender ended in the middle, and the target could not tell a repetition); given up; not needed (over before anybody was told). NULL: to be sent. */ outcome: 'sent' | 'uncertain' | 'given up' | 'not needed' | null
+  /** When the target accepted it; NULL: not yet. */ sent_at: string | null
+  /** sent; uncertain (the sender ended meanwhile, and the target could not detect a repetition); given up; not needed (over before it was sent). NULL: to be sent. */ outcome: 'sent' | 'uncertain' | 'given up' | 'not needed' | null
   /** Why the last try failed. */ last_error: string | null
 }
 
-/** One row a thing a person did from outside a run: released or retried a unit, cancelled a run. */
+/** One row per action of a person outside a run: unit released or retried, run cancelled. */
 export interface EventsTable {
   /** Number of the event. */ event_id: GeneratedBigint
   /** When it happened. */ at: Generated<string>
@@ -147,7 +147,7 @@ export interface EventsTable {
   /** The same for machines. */ details: DefaultJson
 }
 
-/** What a month comes to, as the last run of the pipeline in it computed it. One row an account, pipeline and month. */
+/** Credits of a month, as the last run of the pipeline in it forecast them. One row per account, pipeline and month. */
 export interface ForecastsTable {
   /** The account whose key is used. */ account: string
   /** The pipeline, over its versions. */ pipeline: string
@@ -155,16 +155,16 @@ export interface ForecastsTable {
   /** The run: etl.runs. */ run_id: BigintText
   /** Credits spent and reserved by then. Unit: credits. */ spent: BigintText
   /** Credits at the end of the month, at least; NULL: unknown. Unit: credits. */ low: NullableBigint
-  /** The same at most; as low where the price is known. Unit: credits. */ high: NullableBigint
+  /** The same at most; equal to low if the price is known. Unit: credits. */ high: NullableBigint
   /** When it was computed. */ computed_at: Generated<string>
 }
 
-/** Names the warehouse bore before it was restored, cloned or moved. Landings under them are read as its own. */
+/** Names of the warehouse before it was restored, cloned or moved. It reads landings under them as its own. */
 export interface FormerNamesTable {
   /** The warehouse: etl.warehouse, or the one it is a clone of. */ warehouse_id: string
   /** The epoch. */ epoch: number
-  /** Whether landings of that name may be deleted by this warehouse: no other one goes on with them. */ is_ours: Generated<boolean>
-  /** When it took another name. */ until: Generated<string>
+  /** Whether this warehouse may delete landings of that name: no other one uses them. */ is_ours: Generated<boolean>
+  /** When its name changed. */ until: Generated<string>
 }
 
 /** Which pipeline continues another one in bi, and since when. One row each time this changed. */
@@ -172,56 +172,56 @@ export interface HandOversTable {
   /** The pipeline. */ pipeline: string
   /** The pipeline whose rows bi shows instead; NULL: bi shows all of its own. */ successor: string | null
   /** From this day on; NULL: bi shows all of its own. */ starts_on: string | null
-  /** When; -infinity: from the first on. */ since: string
+  /** When it changed; -infinity: always. */ since: string
 }
 
-/** One row a job: what is asked for in one go, a walk over pages (one unit) or a report (one to thousands of units). Every combination of its slices and windows. */
+/** One row per job: what is requested together, page by page (one unit) or as a report (one to thousands of units): every combination of its slices and windows. */
 export interface JobsTable {
   /** Number of the job. */ job_id: GeneratedBigint
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** walk (page by page) or report (bought, then downloaded). */ kind: 'walk' | 'report'
   /** Why it was planned. */ reason: string
   /** usual, or needs approval: it waits for a person (millrace approve) because the night would cost more than usual. */ guard: Generated<'usual' | 'needs approval'>
-  /** Who first wanted it, kept over failures and retries: night (as usual), beyond (a night, beyond its usual), range, force, or approval. */ wanted_by: Generated<'night' | 'beyond' | 'range' | 'force' | 'approval'>
+  /** What first requested it, kept over failures and retries: night (as usual), beyond (a night, beyond its usual), range, force or approval. */ wanted_by: Generated<'night' | 'beyond' | 'range' | 'force' | 'approval'>
   /** First day of the first window. */ window_from: string
   /** The day after the last day of the last window. */ window_to: string
   /** Its slices: etl.slices. */ slice_ids: number[]
-  /** Units it asks for. Unit: units. */ cells: number
-  /** open (is or will be worked on), held (waits for a person), failed (the next run tries again), done, or replaced (other jobs ask for its units). */ state: Generated<'open' | 'held' | 'failed' | 'done' | 'replaced'>
+  /** Units it requests. Unit: units. */ cells: number
+  /** open (is or will be worked on), held (waits for a person), failed (the next run tries again), done, or replaced (other jobs request its units). */ state: Generated<'open' | 'held' | 'failed' | 'done' | 'replaced'>
   /** Whether it is to be loaded even where nothing changed. */ forced: Generated<boolean>
-  /** Whether a person allowed the held answer to load as it is. */ released: Generated<boolean>
+  /** Whether a person released the held answer, to load as it is. */ released: Generated<boolean>
   /** The run that planned it: etl.runs. */ run_id: NullableBigint
-  /** The job it asks again for: etl.jobs; NULL where it is the first. */ former_job_id: NullableBigint
-  /** A job of another version that asks for the same: its answer serves this one; NULL where there is none. */ served_by: NullableBigint
-  /** The person's word it waits for or has: etl.approvals; NULL where none is needed. */ approval_id: NullableBigint
+  /** The job whose request it repeats: etl.jobs; NULL: none. */ former_job_id: NullableBigint
+  /** A job of another version with the same request, whose answer this one uses; NULL where there is none. */ served_by: NullableBigint
+  /** The approval it waits for or has: etl.approvals; NULL where none is needed. */ approval_id: NullableBigint
   /** The process that works on it: etl.processes; NULL while none does. */ holder: number | null
-  /** Grows with each claim; a write that names an older one changes nothing. */ fence: DefaultBigint
+  /** Grows with each claim; a write with an older number changes nothing. */ fence: DefaultBigint
   /** Attempts so far that count against the limit. */ attempts: Generated<number>
-  /** Not tried again before; NULL: at once. */ not_before: string | null
+  /** Earliest next attempt; NULL: at once. */ not_before: string | null
   /** Code of the last error, as in docs/operations.md; NULL where there is none. */ error_code: string | null
   /** What went wrong and what to do about it. */ error_message: string | null
-  /** Its place in the order of all answers: the higher number wins, unit by unit. NULL: it is only a plan, nothing was asked for yet. */ ask_number: NullableBigint
-  /** When it was asked for. */ asked_at: string | null
+  /** Its position among all answers: for each unit, the highest number wins. NULL: only planned, not requested yet. */ ask_number: NullableBigint
+  /** When it was requested. */ asked_at: string | null
   /** The answer that came or that is to be loaded: etl.answers; NULL while there is none. */ answer_id: NullableBigint
-  /** Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
+  /** Name of the API key that was used; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
   /** Path of the service the report is submitted to, without host and key; NULL for a walk. */ endpoint: string | null
   /** The request as submitted, without the key; NULL for a walk. */ request: NullableJson
-  /** Hash of the request, by which the same one is known again; NULL for a walk. */ request_hash: string | null
+  /** Hash of the request, to recognise the same request; NULL for a walk. */ request_hash: string | null
   /** intent (about to be sent), submitted, ready, downloaded, failed, rejected, uncertain (reply lost) or expired; NULL where nothing was bought. */ report_state: 'intent' | 'submitted' | 'ready' | 'downloaded' | 'failed' | 'rejected' | 'uncertain' | 'expired' | null
   /** The service's id of the report; NULL until it is known. */ report_id: string | null
-  /** The service's own last word on the report. */ status_word: string | null
-  /** How often its state was asked for. */ polls: Generated<number>
-  /** Not asked for again before. */ next_poll_at: string | null
-  /** How often the service was asked, free of charge, to make it again; of pages: in how many runs they did not hold still. */ retries: Generated<number>
+  /** The last status that the service gave it. */ status_word: string | null
+  /** How often its status was polled. */ polls: Generated<number>
+  /** Earliest next poll. */ next_poll_at: string | null
+  /** How often the service was asked for a free retry; of a walk: runs during which its pages changed. */ retries: Generated<number>
   /** What the service had named as its price; NULL where it named none. Unit: credits. */ said_quota: NullableBigint
   /** What the report was expected to cost. Unit: credits. */ estimated_quota: NullableBigint
   /** What the service said the report cost; NULL while unknown. Unit: credits. */ used_quota: NullableBigint
-  /** Set aside for pages that are under way, those of unknown price aside; NULL: nothing is. Unit: credits. */ reserved_credits: NullableBigint
-  /** One of the pages under way takes all that is left of its budgets until its bill is known. */ reserves_all: Generated<boolean>
-  /** Where the paid pages of a walk lie that was stopped: it goes on from there. Several are separated by blanks. NULL: there are none. */ begun_landing: string | null
-  /** The tags it is charged to: etl.tag_sets. NULL before it was asked for. */ tag_set_id: number | null
-  /** How many data points the service said the report holds; NULL where it did not say. */ data_points_count: NullableBigint
-  /** When the service took it. */ submitted_at: string | null
+  /** Reserved for pages in flight, except those of unknown price; NULL: nothing is. Unit: credits. */ reserved_credits: NullableBigint
+  /** Whether a page in flight reserves all that is left of its budgets until its bill is known. */ reserves_all: Generated<boolean>
+  /** Landings with the paid pages of an interrupted walk, which resumes from there; separated by blanks. NULL: none. */ begun_landing: string | null
+  /** The tags it is charged to: etl.tag_sets. NULL before its request. */ tag_set_id: number | null
+  /** Data points in the report, as the service stated; NULL where it stated none. */ data_points_count: NullableBigint
+  /** When the service accepted it. */ submitted_at: string | null
   /** When the service first called it done, or when it failed or was given up; NULL again after a free retry. */ completed_at: string | null
   /** When waiting for it ends. */ deadline_at: string | null
   /** When the receipt of the purchase was written beside the landings; NULL: not yet. */ receipt_at: string | null
@@ -229,45 +229,45 @@ export interface JobsTable {
   /** When this row last changed. */ updated_at: Generated<string>
 }
 
-/** Units of former versions that the published one had no answer for when it was published: their rows go on counting until it has one. */
+/** Units of former versions for which the published one had no answer when it was published: bi shows their rows until it has one. */
 export interface KeptUnitsTable {
   /** The unit: etl.unit_list. */ unit_id: BigintText
   /** The pipeline. */ pipeline: string
   /** The former version. */ version: number
   /** First day of the window. */ window_from: string
   /** Values of its dimensions and parameters, by name. */ cell: Json
-  /** When its version was followed by another one. */ since: string
+  /** When another version was published. */ since: string
   /** When another version took over; NULL: see etl.kept_cells. */ until: string | null
 }
 
-/** One row a run and list that was read from the database for it. */
+/** One row per run and list that was read from the database for it. */
 export interface ListReadsTable {
   /** The run: etl.runs. */ run_id: BigintText
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** What the values are of. */ dimension: string
-  /** The list that the run obeyed: etl.lists; NULL where there was none. */ list_id: NullableBigint
-  /** taken (other values than before), unchanged, held (the list before was obeyed) or failed (the list before was obeyed). */ outcome: 'taken' | 'unchanged' | 'held' | 'failed'
+  /** The list that the run used: etl.lists; NULL where there was none. */ list_id: NullableBigint
+  /** taken (other values than before), unchanged, held or failed (with these two, the list before was used). */ outcome: 'taken' | 'unchanged' | 'held' | 'failed'
   /** How many values the query gave; NULL where it failed. Unit: values. */ values: number | null
   /** Why it was held or failed; NULL where it was not. */ message: string | null
   /** When it was read. */ read_at: Generated<string>
 }
 
-/** One row a list that a definition reads from the database (for_each: query), each time its values changed. */
+/** One row per change of a list that a definition reads from the database (for_each: query). */
 export interface ListsTable {
   /** Number of the list. */ list_id: GeneratedBigint
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** What the values are of, for example domain. */ dimension: string
   /** The query, as in the definition. */ query: string
   /** The values it gave. */ values: string[]
-  /** taken (the newest one of these is obeyed), held (empty or much shorter than before: it waits for a person, millrace approve) or dissolved (held, and then the query gave other values). */ state: 'taken' | 'held' | 'dissolved'
+  /** taken (the newest one of these is used), held (empty or much shorter than before: it waits for a person, millrace approve) or dissolved (held, and then the query gave other values). */ state: 'taken' | 'held' | 'dissolved'
   /** Values that were not in the list before. Unit: values. */ came: number
   /** Values of the list before that are not in it. Unit: values. */ gone: number
   /** When it was read. */ read_at: Generated<string>
   /** When a person decided; NULL where no decision was needed. */ decided_at: string | null
-  /** Who that was; NULL where no decision was needed. */ decided_by: string | null
+  /** The person; NULL where no decision was needed. */ decided_by: string | null
 }
 
-/** Rows behind etl.loads that do not stand with their answer. Written here, read there. */
+/** Rows behind etl.loads that are not in etl.answer_rows. Written here, read there. */
 export interface LoadRowsTable {
   /** Number of the load. */ load_id: DefaultBigint
   /** The answer: etl.answers. */ answer_id: BigintText
@@ -280,15 +280,15 @@ export interface LoadRowsTable {
   /** Rows missing from the answer; they went to history. Unit: rows. */ rows_ended: DefaultBigint
   /** Rows that were there already. Unit: rows. */ rows_unchanged: DefaultBigint
   /** Rows that were rejected: etl.quarantine. Unit: rows. */ rows_quarantined: DefaultBigint
-  /** Rows that came more than once, without the one that was kept. Unit: rows. */ rows_duplicates: DefaultBigint
+  /** Duplicate rows, without the one that was kept. Unit: rows. */ rows_duplicates: DefaultBigint
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** First day of the window. */ window_from: string
-  /** Units that took the answer. Unit: units. */ units: Generated<number>
+  /** Units that the answer was loaded for. Unit: units. */ units: Generated<number>
   /** How long it took; NULL where it was not measured. Unit: milliseconds. */ milliseconds: number | null
   /** loaded, or unchanged where the service had nothing new. */ outcome: 'loaded' | 'unchanged'
-  /** Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices. */ slices_without_rows: Generated<number[]>
+  /** Slices of these units for which the answer has no row. Unit: numbers of etl.slices. */ slices_without_rows: Generated<number[]>
   /** How the answer differed in shape from the definition; NULL where it did not. */ drift: NullableJson
-  /** Of rows that changed, by column of numbers: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none did. */ changes: NullableJson
+  /** Changed rows by numeric column: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none changed. */ changes: NullableJson
 }
 
 /** Names that transactions lock while they work: a budget, a month of a table, what is published. And leases, for work outside transactions. */
@@ -298,34 +298,34 @@ export interface LocksTable {
   /** Of a lease: until when, unless it is renewed. */ held_until: string | null
 }
 
-/** Views and summaries of bi that `millrace migrate` made from files under marts/. One row a mart. */
+/** Views and summaries of bi that `millrace migrate` made from files under marts/. One row per mart. */
 export interface MartsTable {
   /** Its name in bi: the name of the file without .sql. */ name: string
   /** When it was first published. */ published_at: Generated<string>
 }
 
-/** What the service said is left of an account, read when nothing of the account was under way. Two readings in a month tell what it charged. */
+/** Balance of an account as the service stated it while nothing of the account was in flight. Two readings in a month show what it charged. */
 export interface MeterReadingsTable {
   /** Number of the reading. */ reading_id: GeneratedBigint
   /** The API that was asked. */ api: string
-  /** Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
+  /** Name of the API key that was used; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
   /** When it was asked. */ read_at: Generated<string>
   /** Requests left; NULL where it does not say. Unit: credits. */ remaining_requests: NullableBigint
   /** Credits left for reports; NULL where it does not say. Unit: credits. */ remaining_credits: NullableBigint
   /** Credits of all requests on record by then, over all time. Unit: credits. */ counted_requests: BigintText
   /** Credits of all reports on record by then, over all time. Unit: credits. */ counted_reports: BigintText
-  /** What the service charged since the reading before, beyond what is on record: by others who use the key, or for requests of a process that was killed; below 0: requests without an answer that it did not charge. NULL: the first of a month, or the service refilled the account. Unit: credits. */ difference: NullableBigint
+  /** What the service charged since the reading before, beyond what is on record: other users of the key, or requests of a killed process; below 0: it did not charge requests without an answer. NULL: the first of a month, or the service refilled the account. Unit: credits. */ difference: NullableBigint
 }
 
-/** One row a cause that somebody ought to know of; open until it is gone. */
+/** One row per cause of an alarm; open until the cause is gone. */
 export interface NotificationsTable {
   /** Number of the notification. */ notification_id: GeneratedBigint
-  /** What it is about; a cause is open once at most. */ cause: string
+  /** What it is about; open once at most. */ cause: string
   /** failure, held, late, drift, quarantine, quota, approval and so on: the kinds of alarms. */ kind: string
   /** critical, error, warning or info. */ severity: 'critical' | 'error' | 'warning' | 'info'
-  /** What causes of several pipelines have in common, such as an error code: one message tells people of all of them. NULL: nothing. */ grouping: string | null
+  /** What causes of several pipelines have in common, such as an error code: one message reports all of them. NULL: nothing. */ grouping: string | null
   /** The pipeline; NULL where it concerns none. */ pipeline: string | null
-  /** What is the matter, in words. */ message: string
+  /** The problem, in words. */ message: string
   /** What changed: since when, and what is still there. NULL where nothing more is known. */ changed: string | null
   /** What to do. NULL where there is nothing to do. */ next_step: string | null
   /** The same for machines; of failed and held units also which they are and the load each had by then. */ details: DefaultJson
@@ -333,89 +333,89 @@ export interface NotificationsTable {
   /** When it was gone; NULL while it is open. */ resolved_at: string | null
 }
 
-/** One row an account of an API: the service that its rows came from. Another one stops every command that buys. */
+/** One row per account of an API: the service its rows came from. With another service, every command that buys stops. */
 export interface OriginsTable {
   /** The API: a folder of sources. */ api: string
-  /** Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
+  /** Name of the API key that was used; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
   /** Host and port of the service. */ address: string
-  /** Beginning of the SHA-256 of the key, in hexadecimal: tells keys apart, and gives none away. */ key_sha256: string
-  /** When it was last written down. */ noted_at: Generated<string>
+  /** Beginning of the SHA-256 of the key, in hexadecimal: distinguishes keys, reveals none. */ key_sha256: string
+  /** When it was last recorded. */ noted_at: Generated<string>
 }
 
-/** One row an account, for all machines: when its next request may leave, how fast it may ask since it was refused, and since when it is in trouble. */
+/** One row per account, for all machines: when its next request may be sent, its rate since a refusal, and since when it has a problem. */
 export interface PaceTable {
   /** The API and the account in it; never its key. */ account: string
-  /** When the next request may leave, so that all keep the rate together; later after a refusal. */ next_at: Generated<string>
-  /** When that was noted. In the future: the clock of the database was set back since, and the distance counts. */ noted_at: Generated<string>
-  /** Requests a second after the last halving; it grows each second since. NULL: never refused, so that the set rate holds. */ requests_per_second: number | null
-  /** Requests a second that are not exceeded for an hour after the last refusal; NULL: not found out yet. */ ceiling: number | null
+  /** When the next request may be sent, so that all machines together keep the rate; later after a refusal. */ next_at: Generated<string>
+  /** When that was noted. In the future: the database clock was set back; the difference to next_at counts. */ noted_at: Generated<string>
+  /** Requests per second after the last halving; it grows each second since. NULL: never refused, the set rate applies. */ requests_per_second: number | null
+  /** Requests per second that are not exceeded for an hour after the last refusal; NULL: not known yet. */ ceiling: number | null
   /** When it was last halved. */ changed_at: string | null
-  /** When the refusal came that halved it. */ refused_at: string | null
-  /** What does not answer: the account as a whole, or a path; NULL: all is well. */ trouble_place: string | null
+  /** When the refusal came after which it was halved. */ refused_at: string | null
+  /** What does not answer: the account as a whole, or a path; NULL: no problem. */ trouble_place: string | null
   /** Why, as a code of docs/operations.md. */ trouble_code: string | null
   /** What the service says or does, in words. */ trouble_message: string | null
   /** Since when. */ trouble_since: string | null
   /** When that was last tried. Long ago: the process that tried has ended. */ trouble_seen_at: string | null
 }
 
-/** One row a pipeline, version and set of key parameters: that is whose units are told apart by window and slice. */
+/** One row per pipeline, version and set of key parameters; in it, window and slice identify a unit. */
 export interface PipelinesTable {
   /** Number of the pipeline and version here. */ pipeline_id: Generated<number>
   /** The pipeline. */ pipeline: string
   /** The pipeline's version. */ version: number
   /** The parameters that are part of the key. */ parameters: Json
   /** The source and dataset, for example web-analytics.keywords. */ source: string
-  /** Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
+  /** Name of the API key that was used; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
   /** Size of its windows: month, week or day. */ window_every: 'month' | 'week' | 'day'
-  /** Names of what it is loaded for, in the order of a slice's values. */ dimensions: string[]
+  /** Names of its dimensions, in the order of a slice's values. */ dimensions: string[]
   /** Grows whenever its lists change. */ generation: Generated<number>
   /** Digest of the lists as they were last read. */ lists_sha256: string | null
-  /** The same, as it was before the lists last changed. */ former_lists_sha256: string | null
-  /** What fetching needs of the definition, as it was last planned with. */ definition: Json
-  /** The tests of the definition, as it was last planned with: name, column, expects, on_failure. */ tests: DefaultJson
-  /** The tags it is charged to: etl.tag_sets. As it was last planned with. */ tag_set_id: Generated<number>
+  /** The same before the lists last changed. */ former_lists_sha256: string | null
+  /** The part of the definition that fetching needs, as of the last plan. */ definition: Json
+  /** The tests of the definition, as of the last plan: name, column, expects, on_failure. */ tests: DefaultJson
+  /** The tags it is charged to: etl.tag_sets. As of the last plan. */ tag_set_id: Generated<number>
   /** When it was first planned. */ known_since: Generated<string>
-  /** Version of the data that the service named in the last night that loaded any; NULL: it named none. */ data_version: string | null
+  /** Version of the data that the service named in the last night with a load; NULL: it named none. */ data_version: string | null
   /** When this row last changed. */ updated_at: Generated<string>
 }
 
-/** What the service was seen to charge for pages: one row a bill that says something new of the price of a dataset. Those that are not dropped agree with each other. */
+/** What the service charged for pages: one row per bill with news about the price of a dataset. Bills that are not dropped agree with each other. */
 export interface PricesTable {
   /** Number of the bill. */ price_id: GeneratedBigint
-  /** Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
+  /** Name of the API key that was used; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
   /** The source, or the table of a source that has several. */ dataset: string
-  /** Where it stood: answer (with the answer itself), or balance (two readings around it). */ said_in: 'answer' | 'balance'
+  /** Its source: answer (the answer itself), or balance (two readings around it). */ said_in: 'answer' | 'balance'
   /** The job: etl.jobs. */ job_id: NullableBigint
-  /** The most rows that were asked for; NULL where no number was named. Unit: rows. */ rows_asked: NullableBigint
+  /** The most rows that were requested; NULL: no limit was sent. Unit: rows. */ rows_asked: NullableBigint
   /** Rows that came; NULL where unknown. Unit: rows. */ rows: NullableBigint
-  /** Metrics that were asked for. Unit: metrics. */ metrics: number
-  /** Combinations of values and periods that were asked for. Unit: units. */ values: BigintText
+  /** Metrics that were requested. Unit: metrics. */ metrics: number
+  /** Combinations of values and periods that were requested. Unit: units. */ values: BigintText
   /** What it cost. Unit: credits. */ credits: BigintText
   /** When it was seen. */ learned_at: Generated<string>
   /** When another bill contradicted it; NULL: it counts. */ dropped_at: string | null
 }
 
-/** One row a process that works on jobs. It has one lease for all of them; a process whose lease is over has lost its jobs. */
+/** One row per process that works on jobs. One lease covers all its jobs; when it expires, the process loses them. */
 export interface ProcessesTable {
   /** Number of the process here. */ process_id: Generated<number>
   /** Its name, unique over all hosts and starts. */ name: string
   /** Machine it runs or ran on. */ host: string
-  /** What tells one boot of the machine from the next; empty where the system has no such word. */ boot: string
+  /** Identifies the boot of the machine; empty where the system has no identifier. */ boot: string
   /** Its number on that machine. */ system_process_id: number
-  /** What tells it from a later process with the same number; empty where the system has no such word. */ begun: string
+  /** Distinguishes it from a later process with the same number; empty where the system cannot. */ begun: string
   /** When it began. */ started_at: Generated<string>
-  /** Until when it is believed to live without a sign of life. */ lease_until: string
-  /** When it ended or was found dead; NULL while it lives. */ ended_at: string | null
+  /** When its lease ends unless renewed. */ lease_until: string
+  /** When it ended or was found dead; NULL while it runs. */ ended_at: string | null
 }
 
 /** Which version of a pipeline bi shows, and since when. One row each time another one was published. */
 export interface PublishedVersionsTable {
   /** The pipeline. */ pipeline: string
   /** The pipeline's version. */ version: number
-  /** When; -infinity: the first. */ published_at: string
+  /** When it was published; -infinity: the first. */ published_at: string
 }
 
-/** One row a rejected record, with the raw record and the reason. */
+/** One row per rejected record, with the raw record and the reason. */
 export interface QuarantineTable {
   /** Number of the rejected record. */ quarantine_id: GeneratedBigint
   /** The answer it came in: etl.answers. */ answer_id: BigintText
@@ -428,44 +428,44 @@ export interface QuarantineTable {
   /** The column that was refused; NULL where it was the whole record. */ column_name: string | null
   /** Why it was refused. */ reason: string
   /** The record as it came. */ raw: string
-  /** open; superseded: a later load answers for it; resolved: put right. */ state: Generated<'open' | 'resolved' | 'superseded'>
+  /** open; superseded: a later load replaces it; resolved: corrected. */ state: Generated<'open' | 'resolved' | 'superseded'>
   /** When it was refused. */ created_at: Generated<string>
   /** When it was no longer open. */ resolved_at: string | null
 }
 
-/** Up to which day an account has data, as its service said. One row a new day. */
+/** The last day an account has data for, as its service said. One row per new day. */
 export interface ReleasesTable {
   /** Number of the release. */ release_id: GeneratedBigint
   /** The API and the account in it. */ account: string
-  /** month or day: which data. */ every: 'month' | 'day'
+  /** Of which data: month or day. */ every: 'month' | 'day'
   /** The last day there are data for. */ available_to: string
   /** message (a webhook of the service whose sender was checked) or poll (its capabilities). */ heard_by: 'message' | 'poll'
-  /** Whether it starts a run of each scheduled pipeline; false where it was known before anybody waited for it. */ wakes: Generated<boolean>
-  /** When it was put on record; the due_at of the ticks it wakes in etl.ticks. */ heard_at: Generated<string>
+  /** Whether it starts a run of each scheduled pipeline; false where it was known before a schedule waited for it. */ wakes: Generated<boolean>
+  /** When it was recorded; the due_at of the ticks it starts in etl.ticks. */ heard_at: Generated<string>
 }
 
-/** What requests cost that are paid for one by one. One row a day, account, pipeline, set of tags and writer; their sum is what counts. */
+/** Cost of requests that are charged one by one. One row per day, account, pipeline, set of tags and writer: add them up. */
 export interface RequestCreditsTable {
   /** The day (UTC). */ day: string
-  /** Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
+  /** Name of the API key that was used; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The tags it is charged to: etl.tag_sets. */ tag_set_id: number
-  /** Whether they belong to nights (run, schedule); else to a range that a person named. */ is_night: boolean
+  /** Whether a night (run, schedule) sent them; else a range that a person named. */ is_night: boolean
   /** Which writer; -1: added up after the day was over. */ slot: number
   /** Requests that cost something. Unit: requests. */ requests: BigintText
   /** What they cost. Unit: credits. */ credits: BigintText
-  /** Of the credits, those of requests whose answer did not come whole: the service may not have charged them. Unit: credits. */ uncertain: BigintText
+  /** Of the credits, those of requests with an incomplete answer: the service may not have charged them. Unit: credits. */ uncertain: BigintText
   /** Of the requests, those of unknown price: their credits are not counted. Unit: requests. */ unpriced: BigintText
-  /** Of these, those whose process was killed before their bill was seen. Unit: requests. */ lost: DefaultBigint
+  /** Of these, those whose process was killed before it read their bill. Unit: requests. */ lost: DefaultBigint
 }
 
-/** One row an HTTP request sent to the service: each attempt of a page, submission, poll or download. */
+/** One row per HTTP request sent to the service: each attempt of a page, submission, poll or download. */
 export interface RequestsTable {
   /** Number of the request. */ request_id: GeneratedBigint
   /** The run that sent it: etl.runs; NULL outside a run. */ run_id: NullableBigint
   /** The job it was sent for: etl.jobs; NULL where it is for none. */ job_id: NullableBigint
   /** Ask number of the answer it belongs to; NULL where it is for none. */ ask_number: NullableBigint
-  /** Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
+  /** Name of the API key that was used; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
   /** HTTP method. */ method: string
   /** Path at the service, without host and key. */ endpoint: string
   /** Parameters without the key. */ parameters: DefaultJson
@@ -475,43 +475,43 @@ export interface RequestsTable {
   /** Code of the error, as in docs/operations.md; NULL where it went well. */ error_code: string | null
   /** Size of the answer. Unit: bytes. */ bytes: DefaultBigint
   /** SHA-256 of the answer in hexadecimal; NULL where it was not kept. */ sha256: string | null
-  /** What it cost, where requests are paid for one by one; NULL where it is free, or its price is unknown. Unit: credits. */ credits: NullableBigint
+  /** What it cost, where each request is charged; NULL where it is free, or its price is unknown. Unit: credits. */ credits: NullableBigint
   /** Whether it is paid for and its price is unknown. */ unpriced: Generated<boolean>
   /** When it was sent. */ started_at: string
   /** From sending to the end of the answer. Unit: milliseconds. */ milliseconds: number
 }
 
-/** What a run found restated. One row a pipeline, run, window and column of numbers; columns without a change have none. */
+/** What a run found restated. One row per pipeline, run, window and numeric column; none where no value changed. */
 export interface RestatedTable {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The run: etl.runs. */ run_id: BigintText
   /** First day of the window. */ window_from: string
   /** The column of the table. */ column_name: string
   /** The last load of the run that changed the window. */ seen_at: string
-  /** How many windows had ended by then since this one did, at most 3. Unit: windows. */ age: number
-  /** Rows that the run had an earlier value of. Unit: rows. */ rows_compared: BigintText
-  /** Units that they are of. Unit: units. */ units: BigintText
-  /** Rows with another value in the column, as a part of the window; units that the run did not ask for count as unchanged. Unit: fraction. */ share: number
+  /** Windows that had ended after this one by then, at most 3. Unit: windows. */ age: number
+  /** Rows that had an earlier value. Unit: rows. */ rows_compared: BigintText
+  /** Units of these rows. Unit: units. */ units: BigintText
+  /** Rows with another value in the column, as a part of the window; units that the run did not request count as unchanged. Unit: fraction. */ share: number
   /** Mean change of those rows, without sign, as a part of the larger value. Unit: fraction. */ size: number
   /** The same with sign. Unit: fraction. */ shift: number
 }
 
-/** One row a run and job: what the run waits for and what became of it. The only record of waiting. */
+/** One row per run and job: what the run waits for and what became of it. The only record of waiting. */
 export interface RunJobsTable {
   /** The run: etl.runs. */ run_id: BigintText
   /** The job: etl.jobs. */ job_id: BigintText
-  /** The lowest number goes first. */ priority: number
-  /** Units of the job that the run asked for. Unit: units. */ units: number
-  /** Slices it asked for, where it asked for a part of the job; NULL: all. */ slice_ids: number[] | null
+  /** The lowest number runs first. */ priority: number
+  /** Units of the job that the run requested. Unit: units. */ units: number
+  /** Slices it requested, where it requested a part of the job; NULL: all. */ slice_ids: number[] | null
   /** First day of the first window of that part; NULL: all windows. */ window_from: string | null
   /** The day after the last day of that part; NULL: all windows. */ window_to: string | null
   /** loaded, unchanged, waiting, held, failed, let go (the run does not wait any more) or replaced; NULL while the run waits. */ outcome: 'loaded' | 'unchanged' | 'waiting' | 'held' | 'failed' | 'let go' | 'replaced' | null
   /** Units that are held although the job was loaded. Unit: units. */ held_units: Generated<number>
-  /** Units that were left as they are, since they hold an answer that was asked for later. Unit: units. */ passed_units: Generated<number>
+  /** Units left unchanged because they have an answer that was requested later. Unit: units. */ passed_units: Generated<number>
   /** When the outcome was known. */ finished_at: string | null
 }
 
-/** One row a run: an invocation that works on units. */
+/** One row per run: an invocation that works on units. */
 export interface RunsTable {
   /** Number of the run. */ run_id: GeneratedBigint
   /** The command: run, backfill, replay, schedule, demo and so on. */ command: string
@@ -519,37 +519,37 @@ export interface RunsTable {
   /** running, done, failed (some units failed or are held), cancelled or interrupted. */ state: Generated<'running' | 'done' | 'failed' | 'cancelled' | 'interrupted'>
   /** The process it is or was part of: etl.processes. */ process_id: number | null
   /** When it began. */ started_at: Generated<string>
-  /** Drawn from the ask numbers when it began: what was asked for since has a higher one. */ begun_at_ask: DefaultBigint
+  /** Ask number drawn when it began: later requests have a higher one. */ begun_at_ask: DefaultBigint
   /** When it ended; NULL while it runs. */ finished_at: string | null
-  /** When somebody asked it to stop; NULL: not asked. */ cancel_requested_at: string | null
+  /** When its cancellation was requested; NULL: never. */ cancel_requested_at: string | null
   /** The numbers it ended with: units, rows, requests, reports, quota, bytes. */ summary: NullableJson
 }
 
-/** One row a slice: one value of each thing a pipeline runs for. */
+/** One row per slice: one value of each dimension of a pipeline. */
 export interface SlicesTable {
   /** Number of the slice. */ slice_id: Generated<number>
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** One value of each dimension, in the order of etl.pipelines.dimensions. */ values: string[]
   /** The generation of the lists since which it is wanted. */ wanted_since: number
   /** The generation in which it left the lists; NULL while it is wanted. Its rows stay. */ wanted_until: number | null
-  /** First day of the oldest window that a night asked for as usual; older ones need approval. NULL: none did. */ night_from: string | null
+  /** First day of the oldest window that nights request without approval; older ones need it. NULL: none. */ night_from: string | null
 }
 
-/** Subscriptions to the messages of a service. The address they go to is a secret and stands nowhere. */
+/** Subscriptions to the messages of a service. The address they go to is a secret and not stored. */
 export interface SubscriptionsTable {
   /** The API and the account in it. */ account: string
-  /** month or day: the data they tell of. */ every: 'month' | 'day'
-  /** The name the service gave it; its messages bear it. */ subscription_id: string
-  /** When it was made. */ made_at: Generated<string>
+  /** Of which data: month or day. */ every: 'month' | 'day'
+  /** The service's name for it; its messages contain it. */ subscription_id: string
+  /** When it was created. */ made_at: Generated<string>
 }
 
-/** Sets of tags that pipelines had or have. What was bought keeps the set it was bought with. */
+/** Sets of tags that pipelines had or have. A purchase keeps the set it was made with. */
 export interface TagSetsTable {
   /** Number of the set; 1 is the empty one. */ tag_set_id: Generated<number>
-  /** Names and values, as in a definition: tags. */ tags: Json
+  /** Names and values, as in tags of a definition. */ tags: Json
 }
 
-/** One row a unit, answer and test of the definition that its rows failed. What holds now: etl.failed_tests. */
+/** One row per unit, answer and test of the definition that its rows failed. What holds now: etl.failed_tests. */
 export interface TestFailuresTable {
   /** The unit: etl.units. */ unit_id: BigintText
   /** The answer: etl.answers. */ answer_id: BigintText
@@ -559,27 +559,27 @@ export interface TestFailuresTable {
   /** The run that tested it: etl.runs; NULL where none did. */ run_id: NullableBigint
   /** range, accepted, not_null, sum_of, ratio or restated. */ kind: string
   /** warn (the rows are loaded) or hold (the answer waits for a person). */ on_failure: 'warn' | 'hold'
-  /** Whether a person allowed the answer although it fails. */ released: Generated<boolean>
-  /** Rows that the test says something of. Unit: rows. */ rows_tested: BigintText
-  /** Those that are not as they must be; 0 for ratio and restated, which are of sums. Unit: rows. */ rows_failing: BigintText
+  /** Whether a person released the answer although it fails. */ released: Generated<boolean>
+  /** Rows that the test applies to. Unit: rows. */ rows_tested: BigintText
+  /** Rows that fail the test; 0 for ratio and restated, which compare sums. Unit: rows. */ rows_failing: BigintText
   /** An example of what is wrong, or the sum that was found; NULL where there is none. */ found: string | null
   /** The sum it was compared with; NULL where the test compares none. */ expected: string | null
   /** What was expected and what was found. */ message: string
   /** When it was tested. */ tested_at: Generated<string>
 }
 
-/** One row a scheduled moment of a pipeline, so that it happens once however many schedulers run. */
+/** One row per scheduled time of a pipeline, so that several schedulers run it once. */
 export interface TicksTable {
   /** The pipeline. */ pipeline: string
-  /** The moment its schedule names. */ due_at: string
+  /** The scheduled time. */ due_at: string
   /** The scheduler that took it. */ claimed_by: string
   /** When it was taken. */ claimed_at: Generated<string>
-  /** on time, caught up (after a time without a scheduler), skipped, or released (the service said that there are new data). */ kind: 'on time' | 'caught up' | 'skipped' | 'released'
+  /** on time, caught up (after a time without a scheduler), skipped, or released (the service announced new data). */ kind: 'on time' | 'caught up' | 'skipped' | 'released'
   /** The run it started: etl.runs; NULL where it started none. */ run_id: NullableBigint
   /** When that run ended. */ finished_at: string | null
 }
 
-/** One row a unit: one window and one slice, the smallest thing that is wanted, counted, loaded and proved complete. Names and states: etl.unit_list. */
+/** One row per unit: one window and one slice, the smallest thing that is wanted, counted, loaded and proved complete. Names and states: etl.unit_list. */
 export interface UnitsTable {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** First day of the window. */ window_from: string
@@ -587,7 +587,7 @@ export interface UnitsTable {
   /** Number of the unit; data rows name it as _unit_id. */ unit_id: GeneratedBigint
   /** Ask number of the answer its rows come from; NULL: never loaded. */ ask_number: NullableBigint
   /** The answer its rows come from: etl.answers; NULL: never loaded. */ answer_id: NullableBigint
-  /** The newest job that asks for it: etl.jobs; NULL where none does. */ job_id: NullableBigint
+  /** The newest job that requests it: etl.jobs; NULL where none does. */ job_id: NullableBigint
   /** An answer that waits for a person: etl.answers; NULL where none does. */ held_answer_id: NullableBigint
   /** Why that answer waits, as a code of docs/operations.md. */ held_code: string | null
 }
@@ -595,58 +595,58 @@ export interface UnitsTable {
 /** The identity of this warehouse, one row. Landings and receipts carry it, so that a clone is not taken for the original. */
 export interface WarehouseTable {
   /** Always true: there is one row. */ only_one: Generated<boolean>
-  /** Name of the warehouse, unique over all there are. */ warehouse_id: Generated<string>
-  /** Grows when the warehouse was restored or cloned, so that what came after can be told from what came before. */ epoch: Generated<number>
+  /** Name of the warehouse, globally unique. */ warehouse_id: Generated<string>
+  /** Grows when the warehouse was restored or cloned, to distinguish what came after from what came before. */ epoch: Generated<number>
   /** When the ledger was made. */ created_at: Generated<string>
-  /** Server (its system identifier) and database (its number there) in which the ledger was last known to be; NULL before the first run. */ home: string | null
-  /** own; copy (restored, cloned or moved, not yet said which: it buys and deletes nothing); replaced (another database goes on in its place). */ standing: Generated<'own' | 'copy' | 'replaced'>
+  /** Server (its system identifier) and database (its number there) that last held the ledger; NULL before the first run. */ home: string | null
+  /** own; copy (restored, cloned or moved, not declared yet: it buys and deletes nothing); replaced (another database took its place). */ standing: Generated<'own' | 'copy' | 'replaced'>
   /** How it was found to be a copy or replaced; NULL where it is neither. */ standing_reason: string | null
   /** When that was found; NULL where it is neither. */ standing_since: string | null
 }
 
-/** One row a window of which something is known as a whole. A closed window is complete and is not looked through again. */
+/** One row per window with what is known of it as a whole. A closed window is complete; its units are not read again. */
 export interface WindowsTable {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** First day of the window. */ window_from: string
-  /** The generation of the lists up to which every unit is loaded and none is asked for or held; NULL: open. */ closed_generation: number | null
+  /** The generation of the lists up to which every unit is loaded and none is requested or held; NULL: open. */ closed_generation: number | null
   /** When it was closed. */ closed_at: string | null
   /** Loaded units when it was closed. Unit: units. */ closed_units: NullableBigint
   /** Current rows when it was closed. Unit: rows. */ closed_rows: NullableBigint
-  /** When the service was last found to have released nothing new for it. */ looked_at: string | null
+  /** When a check last found that the service has nothing new for it. */ looked_at: string | null
 }
 
-/** One row an answer: the immutable bytes that came for a job, and what they answer for. */
+/** One row per answer: the unchanged bytes received for a job, and what they cover. */
 export interface AnswersView {
-  /** Number of the answer: that of its question. */ answer_id: string
+  /** Number of the answer: its ask number. */ answer_id: string
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The job it came for: etl.jobs. */ job_id: string
-  /** Its place in the order of all answers: the higher number wins, unit by unit. The same as answer_id. */ ask_number: string
-  /** When its question was asked. */ asked_at: string
+  /** Its position among all answers: for each unit, the highest number wins. The same as answer_id. */ ask_number: string
+  /** When the answer was requested. */ asked_at: string
   /** When the service last said that nothing has changed since; NULL: it was not asked. */ stood_at: string | null
-  /** Where the raw bytes lie, as a name under the landing folder or bucket. */ landing: string
+  /** Name of the raw bytes in the landing folder or bucket. */ landing: string
   /** SHA-256 of the raw bytes in hexadecimal. */ sha256: string
   /** Size of the raw bytes before compression. Unit: bytes. */ bytes: string
   /** First day of the first window. */ window_from: string
   /** The day after the last day of the last window. */ window_to: string
   /** The slice it answers for: etl.slices; NULL: several. */ slice_id: number | null
   /** Slices it answers for: etl.slices. */ slice_ids: number[]
-  /** Digest of what was asked but for values, windows and metrics. */ asks: string
-  /** Metrics it was asked for. */ metrics: string[]
-  /** The last_updated the service gave with it, as it wrote it; NULL where it gave none. */ source_last_updated: string | null
-  /** How many rows the service said there are; NULL where it does not say. Unit: rows. */ source_count: string | null
-  /** How many data points the service said the report holds; NULL where it did not say. */ data_points_count: string | null
-  /** Only the first so many rows of each unit and period were asked for: complete by declaration. NULL: all were. Unit: rows. */ top_rows: number | null
-  /** How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say. */ source_order: unknown
-  /** The dialect of the service it was asked in: v4 or v5; NULL: the source has one alone. */ dialect: string | null
-  /** Version of the data or of their method, as the service names it with the answer; NULL: it names none. */ data_version: string | null
+  /** Digest of the request without values, windows and metrics. */ asks: string
+  /** Metrics that were requested. */ metrics: string[]
+  /** last_updated as the service sent it with the answer; NULL where it sent none. */ source_last_updated: string | null
+  /** Rows that exist, as the service states; NULL where it does not. Unit: rows. */ source_count: string | null
+  /** Data points in the report, as the service stated; NULL where it stated none. */ data_points_count: string | null
+  /** If set, only this many first rows of each unit and period were requested and count as complete. Unit: rows. */ top_rows: number | null
+  /** Order of the rows as the service states it: sort and asc of meta.query, unchanged; NULL where it states none. */ source_order: unknown
+  /** API dialect of the request: v4 or v5; NULL: the source has only one. */ dialect: string | null
+  /** Version of the data or method that the service names with the answer; NULL: it names none. */ data_version: string | null
   /** Columns of the definition that none of its records has; NULL: not read yet. */ missing_columns: string[] | null
   /** Columns of the definition that some of its records lack; NULL: not read yet. */ partly_missing: string[] | null
-  /** How often the bytes that came for it disagreed with the count the service gave. */ times_incomplete: number
+  /** How often the bytes received for it disagreed with the service's count. */ times_incomplete: number
   /** good, or the error code it was refused with; NULL: not judged yet. */ verdict: string | null
   /** Why it was refused; NULL where it was not. */ verdict_message: string | null
 }
 
-/** Units whose newest answer was cut at its limit: loaded by a person, or held. */
+/** Units whose newest answer was cut at its limit: released by a person, or held. */
 export interface CappedUnitsView {
   /** The unit: etl.units. */ unit_id: string
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
@@ -654,16 +654,16 @@ export interface CappedUnitsView {
   /** The limit; NULL where the answer is held. Unit: rows. */ row_limit: number | null
 }
 
-/** One row a window that begins in the months from a pipeline's oldest to its newest one, planned or not. */
+/** One row per window that begins between a pipeline's oldest and newest month, planned or not. */
 export interface ExpectedWindowsView {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The pipeline. */ pipeline: string
   /** The pipeline's version. */ version: number
   /** First day of the window. */ window_from: string
-  /** Slices wanted since then or before are all loaded; NULL: the window is open. */ closed_generation: number | null
+  /** All slices wanted by this generation are loaded; NULL: the window is open. */ closed_generation: number | null
 }
 
-/** Tests of definitions that loaded rows fail, or that keep an answer from being loaded. One row a unit, answer and test. */
+/** Tests of definitions that loaded rows fail, or that keep an answer from being loaded. One row per unit, answer and test. */
 export interface FailedTestsView {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The pipeline. */ pipeline: string
@@ -675,8 +675,8 @@ export interface FailedTestsView {
   /** range, accepted, not_null, sum_of, ratio or restated. */ kind: string
   /** warn (the rows are loaded) or hold (the answer waits for a person). */ on_failure: TestFailuresTable['on_failure']
   /** held (the answer waits for a person), released (a person allowed it) or warned (loaded). */ outcome: 'held' | 'released' | 'warned'
-  /** Rows that the test says something of. Unit: rows. */ rows_tested: string
-  /** Those that are not as they must be; 0 for ratio and restated, which are of sums. Unit: rows. */ rows_failing: string
+  /** Rows that the test applies to. Unit: rows. */ rows_tested: string
+  /** Rows that fail the test; 0 for ratio and restated, which compare sums. Unit: rows. */ rows_failing: string
   /** An example of what is wrong, or the sum that was found; NULL where there is none. */ found: string | null
   /** The sum it was compared with; NULL where the test compares none. */ expected: string | null
   /** What was expected and what was found. */ message: string
@@ -690,9 +690,9 @@ export interface KeptCellsView {
   /** The unit. */ unit_id: string
   /** The pipeline. */ pipeline: string
   /** The former version. */ version: number
-  /** When that version was followed by another one. */ since: string
-  /** That moment; NULL: it has none, the rows count. */ until: string | null
-  /** Whether there is one. Who need not know when asks for this: the moment is looked for among all loads of the window. */ is_over: boolean
+  /** When another version was published. */ since: string
+  /** That moment; NULL: not yet, bi shows the rows. */ until: string | null
+  /** Whether there is one. Faster to query than until, which is searched among all loads of the window. */ is_over: boolean
 }
 
 /** The newest load of each pipeline and version. */
@@ -705,7 +705,7 @@ export interface LastLoadsView {
   /** How its answer differed in shape from the definition; NULL where it did not. */ drift: unknown
 }
 
-/** One row an answer and window: what it did to the table, committed together with the rows. A row leads here by _unit_id (its window) and _loaded_at. */
+/** One row per answer and window: what it did to the table, committed together with the rows. A row leads here by _unit_id (its window) and _loaded_at. */
 export interface LoadsView {
   /** Number of the load. */ load_id: string
   /** The answer: etl.answers. */ answer_id: string
@@ -714,19 +714,19 @@ export interface LoadsView {
   /** The job that loaded it: etl.jobs. */ job_id: string
   /** The run: etl.runs. */ run_id: string | null
   /** loaded, or unchanged where the service had nothing new. */ outcome: LoadRowsTable['outcome']
-  /** Units that took the answer. Unit: units. */ units: number
+  /** Units that the answer was loaded for. Unit: units. */ units: number
   /** Rows in the answer: inserted, updated, unchanged, quarantined and duplicates together. Unit: rows. */ rows_read: string
   /** Rows that were new. Unit: rows. */ rows_inserted: string
   /** Rows that got another value; the old one went to history. Unit: rows. */ rows_updated: string
   /** Rows missing from the answer; they went to history. Unit: rows. */ rows_ended: string
   /** Rows that were there already. Unit: rows. */ rows_unchanged: string
   /** Rows that were rejected: etl.quarantine. Unit: rows. */ rows_quarantined: string
-  /** Rows that came more than once, without the one that was kept. Unit: rows. */ rows_duplicates: string
-  /** Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices. */ slices_without_rows: number[]
+  /** Duplicate rows, without the one that was kept. Unit: rows. */ rows_duplicates: string
+  /** Slices of these units for which the answer has no row. Unit: numbers of etl.slices. */ slices_without_rows: number[]
   /** How the answer differed in shape from the definition; NULL where it did not. */ drift: unknown
   /** When it was loaded: exactly the _loaded_at of its rows. */ loaded_at: string
   /** How long it took; NULL where it was not measured. Unit: milliseconds. */ milliseconds: number | null
-  /** Of rows that changed, by column of numbers: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none did. */ changes: unknown
+  /** Changed rows by numeric column: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none changed. */ changes: unknown
 }
 
 /** Loads of etl.loads that brought no row for a slice. */
@@ -736,10 +736,10 @@ export interface LoadsWithoutRowsView {
   /** First day of the window. */ window_from: string
   /** When it was loaded: exactly the _loaded_at of its rows. */ loaded_at: string
   /** Number of the load. */ load_id: string
-  /** Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices. */ slices_without_rows: number[]
+  /** Slices of these units for which the answer has no row. Unit: numbers of etl.slices. */ slices_without_rows: number[]
 }
 
-/** One row a wanted slice and expected window that has no row of data. */
+/** One row per wanted slice and expected window that has no row of data. */
 export interface MissingCellsView {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** First day of the window. */ window_from: string
@@ -749,14 +749,14 @@ export interface MissingCellsView {
   /** Why it is held or failed, as a code of docs/operations.md. */ error_code: string
 }
 
-/** Units that a job asks for, or of which an answer is held. */
+/** Units that a job requests or that have a held answer. */
 export interface OpenUnitsView {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** First day of the window. */ window_from: string
   /** The slice: etl.slices. */ slice_id: number
   /** The unit: etl.units. */ unit_id: string
   /** The answer its rows come from: etl.answers; NULL: never loaded. */ answer_id: string | null
-  /** The job that asks for it: etl.jobs; NULL where none does. */ job_id: string | null
+  /** The job that requests it: etl.jobs; NULL where none does. */ job_id: string | null
   /** As in etl.unit_list. */ state: 'planned' | 'running' | 'waiting' | 'landed' | 'loaded' | 'failed' | 'held'
 }
 
@@ -767,47 +767,47 @@ export interface PublishedNowView {
   /** Since when; -infinity: it was the first. */ published_at: string
 }
 
-/** Credits spent and reserved. One row an account, pipeline and day (UTC). */
+/** Credits spent and reserved. One row per account, pipeline and day (UTC). */
 export interface QuotaView {
-  /** Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
+  /** Name of the API key that was used; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
   /** The pipeline. */ pipeline: string
-  /** The day it was asked for, in UTC. */ day: string
+  /** The day of the request, in UTC. */ day: string
   /** Reports sent. Unit: reports. */ reports: string
   /** Requests that cost something. Unit: requests. */ requests: string
-  /** What they cost; NULL while the service said nothing. Unit: credits. */ used_quota: string | null
-  /** What reports that the service named no bill for yet are expected to cost. Unit: credits. */ reserved_quota: string
-  /** Reports and requests that were paid for and whose price is not known yet: their credits are not counted. */ unpriced: string
+  /** What they cost; NULL until the service states it. Unit: credits. */ used_quota: string | null
+  /** Estimated cost of reports that the service has not billed yet. Unit: credits. */ reserved_quota: string
+  /** Paid reports and requests whose price is not known yet: their credits are not counted. */ unpriced: string
 }
 
 /** Purchases: one row a job that buys or bought a report. */
 export interface ReportsView {
   /** The job: etl.jobs. */ job_id: string | null
   /** The run that planned it: etl.runs. */ run_id: string | null
-  /** Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
+  /** Name of the API key that was used; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
   /** The pipeline. */ pipeline: string
   /** The pipeline's version. */ version: number
   /** First day of the first window. */ window_from: string
   /** The day after the last day of the last window. */ window_to: string
   /** Units it is bought for. Unit: units. */ cells: number
   /** Path of the service the report is submitted to, without host and key; NULL for a walk. */ endpoint: string | null
-  /** Hash of the request, by which the same one is known again; NULL for a walk. */ request_hash: string | null
+  /** Hash of the request, to recognise the same request; NULL for a walk. */ request_hash: string | null
   /** The request as submitted, without the key; NULL for a walk. */ request: unknown
   /** intent (about to be sent), submitted, ready, downloaded, failed, rejected, uncertain (reply lost) or expired. */ state: NonNullable<JobsTable['report_state']>
   /** The service's id of the report; NULL until it is known. */ report_id: string | null
-  /** The service's own last word on the report. */ status_word: string | null
-  /** How often its state was asked for. */ polls: number
-  /** Not asked for again before. */ next_poll_at: string | null
-  /** How often the service was asked, free of charge, to make it again; of pages: in how many runs they did not hold still. */ retries: number
+  /** The last status that the service gave it. */ status_word: string | null
+  /** How often its status was polled. */ polls: number
+  /** Earliest next poll. */ next_poll_at: string | null
+  /** How often the service was asked for a free retry; of a walk: runs during which its pages changed. */ retries: number
   /** What the report was expected to cost. Unit: credits. */ estimated_quota: string | null
   /** What the service said the report cost; NULL while unknown. Unit: credits. */ used_quota: string | null
-  /** How many data points the service said the report holds; NULL where it did not say. */ data_points_count: string | null
+  /** Data points in the report, as the service stated; NULL where it stated none. */ data_points_count: string | null
   /** Why it failed or was rejected. */ error_message: string
   /** When the job was planned. */ created_at: string
-  /** When the service took it. */ submitted_at: string | null
+  /** When the service accepted it. */ submitted_at: string | null
   /** When the service first called it done, or when it failed or was given up; NULL again after a free retry. */ completed_at: string | null
   /** When waiting for it ends. */ deadline_at: string | null
   /** When the job last changed. */ updated_at: string
-  /** The job it asks again for: etl.jobs; NULL where it is the first. */ former_job_id: string | null
+  /** The job whose request it repeats: etl.jobs; NULL: none. */ former_job_id: string | null
   /** State of the job, as in etl.jobs. */ job_state: JobsTable['state']
   /** The answer that came: etl.answers; NULL while there is none. */ answer_id: string | null
 }
@@ -821,26 +821,26 @@ export interface RunListView {
   /** Name of the process it is or was part of. */ process: string
   /** When it began. */ started_at: string
   /** When it ended; NULL while it runs. */ finished_at: string | null
-  /** Units it asked for. Unit: units. */ planned: string
-  /** Units of them that were loaded. Unit: units. */ loaded: string
-  /** Units of them in which the service had nothing new. Unit: units. */ unchanged: string
-  /** Units of them that wait for a later run. Unit: units. */ waiting: string
-  /** Units of them that wait for a person. Unit: units. */ held: string
-  /** Units of them that failed. Unit: units. */ failed: string
+  /** Units it requested. Unit: units. */ planned: string
+  /** Of these, units that were loaded. Unit: units. */ loaded: string
+  /** Of these, units in which the service had nothing new. Unit: units. */ unchanged: string
+  /** Of these, units that wait for a later run. Unit: units. */ waiting: string
+  /** Of these, units that wait for a person. Unit: units. */ held: string
+  /** Of these, units that failed. Unit: units. */ failed: string
 }
 
-/** Every credit that was spent or reserved, by what it is charged to. One row an account, pipeline and version, set of tags and day (UTC), for reports and for requests apart. */
+/** Every credit that was spent or reserved, by what it is charged to. One row per account, pipeline and version, set of tags and day (UTC); reports and requests in separate rows. */
 export interface SpendingView {
-  /** Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
+  /** Name of the API key that was used; default is WEB_ANALYTICS_API_KEY. Never the key. */ account: string
   /** The pipeline. */ pipeline: string
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The tags it is charged to: etl.tag_sets. */ tag_set_id: number
-  /** The day it was asked for, in UTC. */ day: string
+  /** The day of the request, in UTC. */ day: string
   /** Reports sent; 0 where the row is of requests. Unit: reports. */ reports: string
   /** Requests that cost something; 0 where the row is of reports. Unit: requests. */ requests: string
-  /** Of reports what the service said they cost, NULL while it said nothing; of requests what their price is. Unit: credits. */ used_quota: string | null
-  /** What reports that the service named no bill for yet are expected to cost. Unit: credits. */ reserved_quota: string
-  /** Reports and requests that were paid for and whose price is not known yet: their credits are not counted. */ unpriced: string
+  /** Of reports: their cost as the service stated it, NULL until then; of requests: their price. Unit: credits. */ used_quota: string | null
+  /** Estimated cost of reports that the service has not billed yet. Unit: credits. */ reserved_quota: string
+  /** Paid reports and requests whose price is not known yet: their credits are not counted. */ unpriced: string
 }
 
 /** Units that are held or failed. */
@@ -849,13 +849,13 @@ export interface TroubledUnitsView {
   /** First day of the window. */ window_from: string
   /** The slice: etl.slices. */ slice_id: number
   /** The unit: etl.units. */ unit_id: string
-  /** The job that asks for it: etl.jobs; NULL where none does. */ job_id: string | null
+  /** The job that requests it: etl.jobs; NULL where none does. */ job_id: string | null
   /** held or failed. */ state: 'held' | 'failed'
   /** Why, as a code of docs/operations.md. */ error_code: string
   /** What went wrong and what to do about it. */ error_message: string | null
 }
 
-/** Every unit with its name and state. For a few units at a time: there may be millions. */
+/** Every unit with its name and state. Query a few units at a time: there may be millions. */
 export interface UnitListView {
   /** The unit: etl.units. */ unit_id: string
   /** Pipeline, version, window and slice as one text; the same input gives the same key. */ unit_key: string
@@ -866,32 +866,32 @@ export interface UnitListView {
   /** The day after the last day of the window. */ window_to: string
   /** One value for each dimension. */ slice: unknown
   /** The slice: etl.slices. */ slice_id: number
-  /** Whether the lists still hold it. */ wanted: boolean
+  /** Whether the lists still contain it. */ wanted: boolean
   /** planned, running, waiting, landed, loaded, failed (the next run tries again) or held (waits for a person). */ state: 'planned' | 'running' | 'waiting' | 'landed' | 'loaded' | 'failed' | 'held'
   /** Why it is held, or the last error of its job, as a code of docs/operations.md. */ error_code: string
   /** What went wrong and what to do about it. */ error_message: string | null
-  /** Not tried again before; NULL: at once. */ not_before: string | null
+  /** Earliest next attempt; NULL: at once. */ not_before: string | null
   /** Attempts of its job so far that count against the limit. */ attempts: number
   /** Ask number of the answer its rows come from; NULL: never loaded. */ ask_number: string | null
   /** The answer its rows come from: etl.answers; NULL: never loaded. */ answer_id: string | null
-  /** The newest job that asks for it: etl.jobs; NULL where none does. */ job_id: string | null
+  /** The newest job that requests it: etl.jobs; NULL where none does. */ job_id: string | null
   /** An answer that waits for a person: etl.answers; NULL where none does. */ held_answer_id: string | null
   /** Why that answer waits. */ held_code: string
 }
 
-/** One row a window that has units. */
+/** One row per window that has units. */
 export interface WindowListView {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The pipeline. */ pipeline: string
   /** The pipeline's version. */ version: number
   /** First day of the window. */ window_from: string
-  /** Whether its units and rows are as they were counted when it was closed. */ closed: boolean
+  /** Whether it is closed: its units and rows were counted then. */ closed: boolean
   /** Loaded units when it was closed. Unit: units. */ closed_units: string | null
   /** Current rows when it was closed. Unit: rows. */ closed_rows: string | null
-  /** When the service was last found to have released nothing new for it. */ looked_at: string | null
+  /** When a check last found that the service has nothing new for it. */ looked_at: string | null
 }
 
-/** Rows and times by window: closed windows as they were counted, open ones counted now. */
+/** Rows and times by window: closed windows as counted at closing, open ones as of now. */
 export interface WindowLoadsView {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The pipeline. */ pipeline: string
@@ -902,7 +902,7 @@ export interface WindowLoadsView {
   /** When the service was last asked whether anything changed. */ last_checked_at: string
 }
 
-/** Units by window and state: closed windows as they were counted, with what had left the lists before; open ones counted now. */
+/** Units by window and state: closed windows as counted at closing, with slices that had left the lists; open ones as of now. */
 export interface WindowStatesView {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The pipeline. */ pipeline: string
@@ -910,7 +910,7 @@ export interface WindowStatesView {
   /** First day of the window. */ window_from: string
   /** As in etl.unit_list. */ state: 'planned' | 'running' | 'waiting' | 'landed' | 'loaded' | 'failed' | 'held'
   /** Whether they were loaded at least once. */ loaded: boolean
-  /** Whether they are asked for or held. */ open: boolean
+  /** Whether they are requested or held. */ open: boolean
   /** How many. Unit: units. */ units: string
 }
 
