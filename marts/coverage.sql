@@ -1,5 +1,5 @@
--- purpose: What is there and what is not: each expected cell (a domain, a country, a period), with rows or with the reason why it has none.
--- grain: One row per pipeline, version, period and slice: what the lists want now, in every period that begins in the months from the oldest to the newest one; after a table's end those asked for.
+-- purpose: What is loaded and what is missing: each expected cell (a domain, a country, a period), with rows or the reason why it has none.
+-- grain: One row per pipeline, version, period and slice: what the lists want now, in every period that begins in the months from the oldest to the newest one; after a table's end those requested.
 -- question: Which domain has no October, and is that our fault or the service's?
 -- topic: Can I trust the figures
 -- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines, etl.published_now, domains, cut_units
@@ -10,11 +10,11 @@
 -- column domain: The domain; NULL where the pipeline has none.
 -- column country: The country; NULL where the pipeline has none.
 -- column category_id: The product category, as text; NULL where the pipeline has none.
--- column slice: All that the pipeline runs for, as JSON text.
--- column has_data: Whether there is a row at least.
+-- column slice: One value of each dimension, as JSON text.
+-- column has_data: Whether there is at least one row.
 -- column reason: Why there is none: service had none (it answered without a row), held (a person must decide), failed, under way, not asked. NULL where there is one.
 -- column error_code: Why it is held or failed, as a code of docs/operations.md.
--- column rows_loaded: all; top 500 of 41,230 where only the first so many were asked for; capped at 100 where the answer was cut at its limit. NULL where there are none. Unit: rows.
+-- column rows_loaded: all; top 500 of 41,230 where only the first rows were requested; capped at 100 where the answer was cut at its limit. NULL where there are none. Unit: rows.
 -- column share_of_clicks: Share of the domain's clicks that these first rows bring; NULL where all are loaded, or the service does not say it. Unit: fraction.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
 -- column ownership: own, competitor, or (none) if the file does not say.

@@ -1,4 +1,4 @@
--- purpose: What is there of each pipeline, month by month: expected cells (a domain, a country, a period) with rows, and those without by reason.
+-- purpose: What is loaded of each pipeline, month by month: expected cells (a domain, a country, a period) with rows, and those without, by reason.
 -- grain: One row per pipeline, version and month, from the oldest to the newest one.
 -- question: May I report on October yet?
 -- topic: Can I trust the figures
@@ -6,17 +6,17 @@
 -- column pipeline: The pipeline.
 -- column version: Its published version.
 -- column month: First day of the month.
--- column cells: Expected cells: what the lists want now, in every period that begins in the month, also before window.from or not published yet; after a table's end those asked for. Unit: cells.
--- column cells_with_rows: Cells with a row at least. Unit: cells.
+-- column cells: Expected cells: what the lists want now, in every period that begins in the month, also before window.from or not published yet; after a table's end those requested. Unit: cells.
+-- column cells_with_rows: Cells with at least one row. Unit: cells.
 -- column cells_service_had_none: Cells for which the service answered without a row. Unit: cells.
 -- column cells_held: Cells that wait for a person's decision. Unit: cells.
 -- column cells_failed: Cells that failed and are tried again by the next run. Unit: cells.
--- column cells_under_way: Cells that are asked for just now. Unit: cells.
+-- column cells_under_way: Cells that are requested now. Unit: cells.
 -- column cells_not_asked: Cells that were not requested yet. Unit: cells.
 -- column domains: Domains expected; NULL where the pipeline has none. Unit: domains.
 -- column domains_with_all_rows: Domains without a missing cell. Unit: domains.
 -- column completeness: For people, for example 5 of 6 domains.
--- column is_answered: Whether the service was asked for every cell, and answered.
+-- column is_answered: Whether the service answered for every cell.
 -- column is_complete: Whether every cell has rows.
 -- column ends: Last month of a table that ends; NULL: it has no end.
 -- column method: Number of the method that the month follows: 1, and one more from each break on (breaks). Months of different numbers are not comparable.

@@ -1,4 +1,4 @@
--- purpose: What was spent at the service, by what it is charged to, day by day: a row for each tag that any purchase has.
+-- purpose: Credits spent at the service by tag, day by day: a row for each tag that any purchase has.
 -- grain: One row per account, pipeline, tag, tag_value and day (UTC).
 -- question: What did this client, or this team, cost us last month?
 -- topic: What was loaded, and what it cost

@@ -1,4 +1,4 @@
--- purpose: Which part of the visits comes from mobile devices.
+-- purpose: Share of the visits that comes from mobile devices.
 -- grain: One row per date, granularity, domain, country and include_subdomains.
 -- question: Is our audience moving to the phone faster than the market?
 -- topic: Visits

@@ -6,8 +6,8 @@
 -- column pipeline: The pipeline.
 -- column month: First day of the month whose figures it is about.
 -- column changed_at: When it happened; NULL where something is not loaded.
--- column why: restated, definition (another), dialect (asked in another way), top (other number of rows), method (counted otherwise), came (new), went (no rows now), not loaded, version, table (another).
--- column slice: What it is about: a value or a list of values for each dimension, as JSON text; NULL: all of them.
+-- column why: restated, definition (another), dialect (another API version), top (another number of rows), method (counted otherwise), came (new), went (no rows now), not loaded, version, table (another).
+-- column slice: The slice: a value or a list of values for each dimension, as JSON text; NULL: all of them.
 -- column rows_changed: Rows with another value than before. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.
 -- column rows_ended: Rows that vanished. Unit: rows.
@@ -30,24 +30,24 @@ cross join lateral (
   from (select n.name, array_agg(distinct s."values"[n.place] order by s."values"[n.place]) as listed
     from unnest(p.dimensions) with ordinality as n (name, place) join etl.slices s on s.slice_id = any(a.slice_ids) group by n.name) d
 ) box
--- More rows than before of what was loaded before, as in restatements.
+-- More rows than before in a unit that was loaded before, as in restatements.
 left join lateral (
   select b.top_rows is distinct from a.top_rows and (coalesce(b.source_count > b.top_rows, b.top_rows is not null)
     or coalesce(a.source_count > a.top_rows, a.top_rows is not null)) as is_other_top
   from etl.loads e join etl.answers b on b.answer_id = e.answer_id
   where l.rows_unchanged > 0 and e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded'
     and (b.slice_ids && a.slice_ids
-    -- Another version may have asked, whose slices have numbers of their own.
+    -- Another version may have requested it, with its own slice numbers.
     or b.pipeline_id <> a.pipeline_id and exists (select from etl.slices o join etl.slices s on s."values" = o."values"
       where o.slice_id = any(b.slice_ids) and s.slice_id = any(a.slice_ids)))
   order by e.load_id desc limit 1
 ) former on true
 where l.rows_inserted > 0 and l.rows_updated + l.rows_ended = 0
-  -- By a version that was the published one then, as in restatements.
+  -- Only of a version that was published then, as in restatements.
   and coalesce((select v.version from etl.published_versions v where v.pipeline = p.pipeline and v.published_at <= l.loaded_at
     order by v.published_at desc limit 1), p.version) = p.version
 union all
--- Where there were rows before: an answer without any for the slice, after one with some.
+-- Where there were rows before: an answer without rows for the slice, after one with rows.
 select p.pipeline, date_trunc('month', l.window_from::timestamp)::date, l.loaded_at, 'went', etl.slice_of(p.dimensions, s."values")::text, 0, 0, null, null
 from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id) join etl.pipelines p on p.pipeline_id = l.pipeline_id
   join etl.slices s on s.slice_id = x.slice_id
@@ -68,7 +68,7 @@ where isfinite(v.published_at)
 ), told as (
 select pipeline, month, changed_at, why, slice, rows_changed, rows_new, rows_ended, detail from changes
 union all
--- What a pipeline shows after its end are the rows of the one that continues it.
+-- After its end, a pipeline shows the rows of the one that continues it.
 select s.pipeline, c.month, c.changed_at, c.why, c.slice, c.rows_changed, c.rows_new, c.rows_ended, concat_ws(': ', c.pipeline, c.detail)
 from series s join changes c on c.pipeline = s.next and c.month >= date_trunc('month', s.ends_on::timestamp)
 union all
@@ -77,7 +77,7 @@ from series s join ends e on e.next = s.next join (select distinct pipeline, dat
   on w.pipeline in (s.pipeline, s.next) and w.month >= date_trunc('month', s.ends_on::timestamp)
 where isfinite(e.since)
 )
--- Of a month's days or weeks one row: the question is of the month.
+-- One row for all days or weeks of a month: the question is about the month.
 select pipeline, month, changed_at, why, slice, sum(rows_changed)::bigint as rows_changed, sum(rows_new)::bigint as rows_new,
   sum(rows_ended)::bigint as rows_ended, string_agg(distinct detail, '; ' order by detail) as detail
 from told group by pipeline, month, changed_at, why, slice

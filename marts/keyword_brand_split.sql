@@ -4,8 +4,8 @@
 -- topic: What search brings
 -- reads: keyword_months
 -- column clicks_branded: Clicks from keywords the service calls branded; NULL where Branded is not loaded. Unit: clicks per month.
--- column clicks_non_branded: Clicks from the others; NULL where NonBranded is not loaded. Unit: clicks per month.
--- column clicks_all: Clicks from all keywords, as the service counts them; NULL where All is not loaded. It holds the other two: never add it to them. Unit: clicks per month.
+-- column clicks_non_branded: Clicks from the other keywords; NULL where NonBranded is not loaded. Unit: clicks per month.
+-- column clicks_all: Clicks from all keywords, as the service counts them; NULL where All is not loaded. It includes the other two: never add it to them. Unit: clicks per month.
 -- column share_branded: clicks_branded divided by both; NULL where one of them is not loaded. Unit: fraction.
 select month, domain, country, traffic_source, web_source,
   sum(clicks) filter (where branded_type = 'Branded') as clicks_branded,

@@ -1,9 +1,9 @@
--- purpose: Clicks from people who search for a domain by one of its own brand terms (attributes/domains.csv), against all others. Always ask for one domain.
+-- purpose: Clicks from searches with one of the domain's own brand terms (attributes/domains.csv), against all others. Always choose one domain.
 -- grain: One row per month, domain, country, traffic_source, web_source and branded_type; only of domains with brand terms.
--- question: How much of our search traffic would come without anybody knowing our name, product names included?
+-- question: How much of our search traffic comes from searches without our name or product names?
 -- topic: What search brings
 -- reads: keywords, keyword_months, domains
--- column clicks_brand: Clicks from keywords that hold a brand term of the domain. Unit: clicks per month.
+-- column clicks_brand: Clicks from keywords that contain a brand term of the domain. Unit: clicks per month.
 -- column clicks_other: All other clicks. Unit: clicks per month.
 -- column share_brand: clicks_brand divided by all clicks. Unit: fraction.
 

@@ -1,4 +1,4 @@
--- purpose: What a domain gets from search against an earlier month: the month or quarter before, the same month last year, or any other up to three years back.
+-- purpose: Clicks, keywords and searches of a domain against an earlier month: the month or quarter before, the same month last year, or any other up to three years back.
 -- grain: One row per month, months_back, domain, country, traffic_source, web_source, branded_type: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
 -- question: Did our clicks from search grow over last year, counting only domains that both months have?
 -- topic: What changed in search
@@ -13,8 +13,8 @@
 -- column method_changed: Whether the service counts by another method since the earlier month: then the two are not comparable, see breaks.
 -- column clicks: Clicks from all keywords in the month; NULL where it is not loaded. Unit: clicks per month.
 -- column clicks_before: Clicks from all keywords in the earlier month; NULL where it is not loaded, and where is_cut. Unit: clicks per month.
--- column clicks_brand: Clicks from keywords that hold the domain's name in the month; NULL where it is not loaded. Unit: clicks per month.
--- column clicks_brand_before: Clicks from keywords that hold the domain's name in the earlier month; NULL where it is not loaded, and where is_cut. Unit: clicks per month.
+-- column clicks_brand: Clicks from keywords that contain the domain's name, in the month; NULL where it is not loaded. Unit: clicks per month.
+-- column clicks_brand_before: Clicks from keywords that contain the domain's name, in the earlier month; NULL where it is not loaded, and where is_cut. Unit: clicks per month.
 -- column clicks_top_3: Clicks from keywords whose best position is 3 or better in the month; NULL where it is not loaded. Unit: clicks per month.
 -- column clicks_top_3_before: Clicks from keywords whose best position is 3 or better in the earlier month; NULL where it is not loaded, and where is_cut. Unit: clicks per month.
 -- column clicks_with_position: Clicks from keywords with a position in the month; NULL where it is not loaded. Unit: clicks per month.
@@ -29,11 +29,11 @@
 -- column clicks_followed_before: Clicks of the same domains in the earlier month. Unit: clicks per month. Does not add up over domains.
 -- column share_of_voice: clicks divided by clicks_followed; NULL where one of the two months lacks the domain. Unit: fraction.
 -- column share_of_voice_before: The same in the earlier month, among the same domains. Unit: fraction.
--- column domains_compared: Domains that both months have: what the shares are of. Unit: domains.
+-- column domains_compared: Domains that both months have: the shares are of them. Unit: domains.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
 -- column ownership: own, competitor, or (none) if the file does not say.
 
--- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
+-- Each loaded month is joined with one earlier month: nothing else is read, whatever the query selects.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.country, pair.traffic_source, pair.web_source, pair.branded_type,
   pair.loaded_in, pair.is_cut, m.month = (select max(newest.month) from bi.keyword_months newest) as is_newest,
@@ -61,7 +61,7 @@ cross join lateral (
         and c.slice::jsonb <@ (c.slice::jsonb || jsonb_build_object('traffic_source', s.traffic_source, 'web_source', s.web_source, 'branded_type', s.branded_type))
       where c.pipeline = 'keywords' and c.period = (m.month - make_interval(months => b.months_back))::date group by 1, 2, 3, 4, 5) c using (domain, country, traffic_source, web_source, branded_type) where k.month = (m.month - make_interval(months => b.months_back))::date) past
     using (domain, country, traffic_source, web_source, branded_type)
-  -- The first rows alone against all of them is nothing to compare.
+  -- The first rows alone cannot be compared with all rows.
   cross join lateral (select present.domain is not null and past.domain is not null and present.top is distinct from past.top as is_so) cut
   left join lateral (select past.clicks as clicks_before, past.clicks_brand as clicks_brand_before, past.clicks_top_3 as clicks_top_3_before, past.clicks_with_position as clicks_with_position_before, past.keywords as keywords_before, past.searches as searches_before, past.searches_without_click as searches_without_click_before where not cut.is_so) compared on true
 ) pair

@@ -1,4 +1,4 @@
--- purpose: keyword_months with what attributes/domains.csv says of each domain: for charts by domain that are narrowed to a group, or to our own domains.
+-- purpose: keyword_months with each domain's attributes (attributes/domains.csv): for charts by domain, filtered by group or to our own domains.
 -- grain: One row per month, domain, country, traffic_source, web_source and branded_type.
 -- question: How did the clicks of our own domains develop, and at which average position?
 -- topic: What search brings

@@ -1,16 +1,16 @@
 -- purpose: Keywords that bring clicks to one followed domain and none to another.
--- grain: One row per month, country, traffic_source, web_source, branded_type, domain, other_domain and keyword; one without a keyword if a domain is not loaded. Always choose both.
+-- grain: One row per month, country, traffic_source, web_source, branded_type, domain, other_domain and keyword; one without a keyword if a domain is not loaded. Always choose both domains.
 -- question: Which keywords bring clicks to a competitor and none to us?
 -- topic: Us and the others in search
 -- reads: keywords, keyword_months, dim_domain, cut_units
--- column domain: The domain that has no clicks from the keyword.
--- column other_domain: The domain that has some.
+-- column domain: The domain without clicks from the keyword.
+-- column other_domain: The domain with clicks.
 -- column keyword: The search term; NULL where is_loaded is false.
--- column is_loaded: Whether both domains are loaded in the month. Where one is not, which keywords it lacks is not known, and none is listed.
+-- column is_loaded: Whether both domains are loaded in the month. If one is not, its missing keywords are not known, and none is listed.
 -- column clicks_of_other: Clicks the other domain gets. Unit: clicks per month.
 -- column best_position_of_other: The other domain's best position. Unit: rank in the results.
 -- column volume: Searches for the keyword. Unit: searches per month.
--- column top_of_domain: If set, only so many keywords of the domain were requested, so it may have this keyword too. NULL: all were requested. Unit: rows.
+-- column top_of_domain: If set, only this many keywords of the domain were requested: it may have this keyword too. NULL: all were requested. Unit: rows.
 -- column is_newest: Whether it is the newest month that is loaded.
 
 -- Pair by pair, so that the first rows come without reading all months.
@@ -20,7 +20,7 @@ select d.month, d.country, d.traffic_source, d.web_source, d.branded_type, d.dom
     and c.slice::jsonb <@ (c.slice::jsonb || jsonb_build_object('traffic_source', d.traffic_source, 'web_source', d.web_source, 'branded_type', d.branded_type))) as top_of_domain
 from bi.keyword_months d join bi.keyword_months o on o.month = d.month and o.country = d.country and o.traffic_source = d.traffic_source and o.web_source = d.web_source and o.branded_type = d.branded_type and o.domain <> d.domain
 cross join lateral (
-  -- Both domains' rows are read once each and grouped: no plan for it compares one keyword with all others, whatever the statistics say.
+  -- Each domain's rows are read once and grouped: whatever the statistics are, no query plan compares one keyword with all others.
   select keyword, sum(clicks_of_other) as clicks_of_other, min(position_of_other) as best_position_of_other, max(volume_of_other) as volume
   from (
     select k.keyword, k.clicks as clicks_of_other, nullif(k.position, 0) as position_of_other, k.volume as volume_of_other, null as own_lacks

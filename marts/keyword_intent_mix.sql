@@ -1,4 +1,4 @@
--- purpose: Which part of a domain's clicks comes from which intent: keyword_intents with shares, and groups for charts that are narrowed to one.
+-- purpose: A domain's clicks by search intent: keyword_intents with shares, and with groups to filter charts by.
 -- grain: One row per month, domain, country, traffic_source, web_source, branded_type and intent.
 -- question: Do we live from people who want to know or from people who want to buy?
 -- topic: What search brings

@@ -1,5 +1,5 @@
 -- kind: summary of keywords
--- purpose: What a domain gets from search in a month, in one row: refreshed with each load, so that a question over all domains never reads every keyword.
+-- purpose: Clicks, keywords and searches of a domain in a month, in one row: refreshed with each load, so that no query over all domains reads every keyword.
 -- grain: One row per month, domain, country, traffic_source, web_source and branded_type that is loaded; keywords is 0 where the service had none.
 -- question: How did the clicks of each of our fifty domains develop over two years?
 -- topic: What search brings
@@ -26,11 +26,11 @@ with keyword as (
     sum(clicks) as clicks, min(rank) as best_position, sum(clicks * rank) as clicks_times_position, sum(clicks) filter (where rank is not null) as clicks_ranked,
     max(volume) as volume, max(zero_clicks_share) as zero_clicks_share,
     bool_or(cardinality(serp_features) > 0) as has_features
-  -- 0 stands for a record without a position: it is no rank.
+  -- 0 is a record without a position, not a rank.
   from {{facts}} cross join lateral (select nullif(position, 0) as rank) r group by month, domain, country, traffic_source, web_source, branded_type, keyword
 ), row_or_none as (
   select month, domain, country, traffic_source, web_source, branded_type, keyword, clicks_times_position, clicks_ranked, has_features,
-    -- What had no keyword had none on any position; what has no position is on none that is known.
+    -- Without keywords, the counts by position are 0; without known positions, they are NULL.
     case when keyword is null then 0 else best_position end as best_position,
     case when keyword is null then 0 else clicks end as clicks, case when keyword is null then 0 else volume end as volume,
     case when keyword is null then 0 else zero_clicks_share end as zero_clicks_share

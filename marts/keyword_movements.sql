@@ -1,4 +1,4 @@
--- purpose: What became of each keyword against an earlier month or quarter: new, lost, up, down or same, and by how many clicks.
+-- purpose: Each keyword against an earlier month or quarter: new, lost, up, down or same, and by how many clicks.
 -- grain: One row per period, starts_on, months_back, domain, country, traffic_source, web_source, branded_type and keyword. Always choose one period and one months_back.
 -- question: Which keywords did example.com lose in October, or in a quarter against last year's, and what did they bring before?
 -- topic: What changed in search
@@ -6,18 +6,18 @@
 -- column period: month or quarter.
 -- column starts_on: First day of the period.
 -- column months_back: How many months earlier the other period is: for a month 1 to 36, for a quarter 3, 6 and so on; 12 is the same period last year. Unit: months.
--- column is_loaded: Whether all months of both periods are loaded for the domain and country. Where they are not, nothing is known to be won, lost or new.
--- column is_cut: Whether only the first rows of a month of one of the two periods are loaded (cut_units): what else was won or lost is not known.
+-- column is_loaded: Whether all months of both periods are loaded for the domain and country. If not, it is not known what was won, lost or new.
+-- column is_cut: Whether only the first rows of a month of one of the two periods are loaded (cut_units): other gains and losses are not known.
 -- column clicks: Clicks in the period; 0 for a lost keyword (its row is in the period it is missing from); NULL where the service gave none. Unit: clicks.
 -- column clicks_before: Clicks in the earlier period; NULL for a new keyword. Unit: clicks.
 -- column clicks_change: clicks minus clicks_before, where a missing keyword counts as 0; NULL where is_loaded is false. Unit: clicks.
 -- column method_changed: Whether the service counts by another method since the earlier period: then the two are not comparable, see breaks.
 -- column best_position: Best position in the period; NULL for a lost keyword. Unit: rank in the results.
 -- column best_position_before: Best position in the earlier period. Unit: rank in the results.
--- column movement: new, lost, up, down, same (by clicks); first (no earlier period); in part (months missing); not in the top 500, now or before (no more requested); not known (no clicks).
+-- column movement: new, lost, up, down, same (by clicks); first (no earlier period); in part (months missing); not in the top 500, now or before (only these requested); not known (no clicks).
 -- column is_newest: Whether it is the newest period of which a month is loaded.
 
--- Each period that is loaded looks up its own keywords and those of the earlier one by the key: nothing else is read, whatever is asked for.
+-- Each loaded period reads its own keywords and those of the earlier one by the key: nothing else is read, whatever the query selects.
 select m.period, m.starts_on, b.months_back, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, pair.keyword,
   loaded.is_so as is_loaded, case when pair.is_now then pair.clicks when loaded.is_so and cut.top_now is null then 0 end as clicks, pair.clicks_before,
   case when loaded.is_so and (pair.is_now or cut.top_now is null) and (pair.was_before or cut.top_before is null) then case when pair.is_now then pair.clicks else 0 end - case when pair.was_before then pair.clicks_before else 0 end end as clicks_change,
@@ -38,7 +38,7 @@ cross join lateral (
     and e.traffic_source = m.traffic_source and e.web_source = m.web_source and e.branded_type = m.branded_type
 ) earlier
 cross join lateral (select m.months = m.span and earlier.months = m.span as is_so) loaded
--- What is not among the first so many rows is not known to be gone.
+-- A keyword outside the requested first rows is not known to be lost.
 cross join lateral (
   select max(c.top) filter (where c.period >= m.starts_on) as top_now, max(c.top) filter (where c.period < m.starts_on) as top_before
   from bi.cut_units c where c.pipeline = 'keywords' and c.domain = m.domain and c.country = m.country

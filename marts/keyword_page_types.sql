@@ -1,14 +1,14 @@
--- purpose: Which types of pages search sends people to, by the patterns of attributes/page_types.csv. Always ask for one domain and month.
+-- purpose: Landing pages and clicks by page type, from the patterns of attributes/page_types.csv. Always choose one domain and month.
 -- grain: One row per month, domain, country, traffic_source, web_source, branded_type and page_type.
 -- question: Do product pages or guides bring our clicks?
 -- topic: What search brings
 -- reads: keywords, keyword_months, attribute_versions
--- column page_type: Type of the first pattern that the page's address fits; (other) where it fits none.
+-- column page_type: Type of the first pattern that matches the page's address; (other) where none matches.
 -- column pages: Landing pages of the type. Unit: pages.
--- column clicks: Clicks to them. Unit: clicks per month.
+-- column clicks: Clicks to these pages. Unit: clicks per month.
 
 with patterns as materialized (
-  -- Once, not again for each page. * stands for anything; what LIKE would take for more than a character is one.
+  -- Once, not again for each page. * matches anything; the wildcards of LIKE are escaped.
   select attributes ->> 'page_type' as page_type, (attributes ->> 'place')::integer as place,
     replace(replace(replace(replace(value, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%') as pattern
   from bi.attribute_versions where subject = 'pattern' and valid_to is null

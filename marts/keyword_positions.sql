@@ -1,11 +1,11 @@
--- purpose: How many keywords and clicks a domain has on which part of the results page.
+-- purpose: Keywords and clicks of a domain by position on the results page.
 -- grain: One row per month, domain, country, traffic_source, web_source, branded_type and bucket.
 -- question: Does example.com gain keywords on the first page?
 -- topic: What search brings
 -- reads: keyword_months, domains
--- column bucket: Positions by the keyword's best position: 01-03, 04-10, 11-20 or 21+, in order as text.
+-- column bucket: Range of the keyword's best position: 01-03, 04-10, 11-20 or 21+; it sorts as text.
 -- column keywords: Keywords in the bucket; NULL where no position is known. Unit: keywords. Does not add up over domains or months.
--- column clicks: Clicks from them; NULL where no position is known. Unit: clicks per month.
+-- column clicks: Clicks from these keywords; NULL where no position is known. Unit: clicks per month.
 -- column share_of_clicks: Part of the clicks of the domain's keywords with a position. Unit: fraction.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
 -- column ownership: own, competitor, or (none) if the file does not say.

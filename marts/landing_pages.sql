@@ -1,4 +1,4 @@
--- purpose: Which pages and which sections of a site search sends people to.
+-- purpose: Landing pages and sections of a site that get clicks from search.
 -- grain: One row per month, domain, country, traffic_source, web_source, branded_type and top_url.
 -- question: Which section of example.com lost most clicks since last month?
 -- topic: What search brings
@@ -6,8 +6,8 @@
 -- column path: The landing page's path: without host, query and fragment.
 -- column section: First part of the path, for example /shoes; / for the start page.
 -- column keywords: Distinct keywords of the page. Unit: keywords. Does not add up over pages or months: pages share keywords.
--- column clicks: Clicks from them. Unit: clicks per month.
--- column best_position: Best position of any of them. Unit: rank in the results.
+-- column clicks: Clicks from these keywords. Unit: clicks per month.
+-- column best_position: Best position of these keywords. Unit: rank in the results.
 
 -- Slice by slice, so that the first rows come without reading all months.
 select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, p.top_url,

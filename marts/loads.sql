@@ -10,7 +10,7 @@
 -- column loaded_at: When it was loaded: the _loaded_at of its rows.
 -- column run_id: The run.
 -- column outcome: loaded, or unchanged where the service had nothing new.
--- column units: Units that took the answer. Unit: units.
+-- column units: Units that the answer was loaded for. Unit: units.
 -- column rows_read: Rows in the answer. Unit: rows.
 -- column rows_new: Rows that were new. Unit: rows.
 -- column rows_changed: Rows that got another value. Unit: rows.
@@ -18,7 +18,7 @@
 -- column rows_unchanged: Rows that were there already. Unit: rows.
 -- column rows_quarantined: Rows that were rejected. Unit: rows.
 -- column seconds: How long writing took. Unit: seconds.
--- column credits: This period's part of what the answer cost, by its rows; 0 for an answer loaded again; NULL where it is free or not known. Adds up. Unit: credits.
+-- column credits: This period's part of the answer's cost, by its rows; 0 for an answer loaded again; NULL where it is free or unknown. Adds up. Unit: credits.
 -- column credits_per_thousand_rows: credits for each thousand rows read; over several loads divide the sums. Unit: credits.
 select l.load_id, p.pipeline, p.version, l.window_from as period, l.loaded_at, l.run_id, l.outcome, l.units, l.rows_read, l.rows_inserted as rows_new,
   l.rows_updated as rows_changed, l.rows_ended, l.rows_unchanged, l.rows_quarantined, round((l.milliseconds / 1000)::numeric, 3) as seconds, c.credits,

@@ -1,4 +1,4 @@
--- purpose: What was spent at the service, day by day.
+-- purpose: Credits spent at the service, day by day.
 -- grain: One row per account, pipeline and day (UTC).
 -- question: What did this pipeline cost us in the last quarter?
 -- topic: What was loaded, and what it cost

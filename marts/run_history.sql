@@ -4,12 +4,12 @@
 -- topic: What was loaded, and what it cost
 -- reads: etl.run_list, etl.runs, etl.loads
 -- column run_id: The run.
--- column command: What was started.
+-- column command: The command.
 -- column state: running, done, failed, cancelled or interrupted.
 -- column started_at: When it began.
 -- column seconds: How long it took; NULL while it runs. Unit: seconds.
 -- column units: Units it worked on. Unit: units.
--- column units_in_trouble: Units it left held or failed. Unit: units.
+-- column units_in_trouble: Units that it left held or failed. Unit: units.
 -- column rows_written: Rows inserted, updated or ended. Unit: rows.
 select r.run_id, r.command, r.state, r.started_at, extract(epoch from r.finished_at - r.started_at) as seconds, r.planned as units,
   r.held + r.failed as units_in_trouble, w.rows_written

@@ -1,13 +1,13 @@
 -- purpose: From viewing a product to buying it, by category.
 -- grain: One row per date, granularity, domain and category_id.
--- question: Where do visitors look much and buy little?
+-- question: Where do visitors look often and buy rarely?
 -- topic: Shops
 -- reads: shopper_category_performance, dim_category, domains
 -- column category: The category's name, from attributes/categories.csv or the service; its number if neither names it.
 -- column product_views: Views of product pages. Unit: views.
 -- column units_sold: Products sold. Unit: units.
 -- column revenue: Sales. Unit: US dollars.
--- column conversion: units_sold divided by product_views, computed from both, so that it can be computed again over sums. Unit: fraction.
+-- column conversion: units_sold divided by product_views; over several rows divide the sums. Unit: fraction.
 -- column revenue_per_unit: revenue divided by units_sold. Unit: US dollars.
 -- column revenue_per_view: revenue divided by product_views. Unit: US dollars.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.

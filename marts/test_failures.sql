@@ -1,4 +1,4 @@
--- purpose: Which units fail a test of their definition, and what was found.
+-- purpose: Units that fail a test of their definition, and what was found.
 -- grain: One row per unit, answer and test.
 -- question: Which domains jumped last month, and is their new answer loaded?
 -- topic: Can I trust the figures
@@ -6,12 +6,12 @@
 -- column pipeline: The pipeline.
 -- column version: Its version.
 -- column window_from: First day of the window.
--- column slice: What the unit is for: a value of each dimension, as JSON text.
+-- column slice: The unit's slice: a value of each dimension, as JSON text.
 -- column test: Name of the test in the definition.
 -- column kind: range, accepted, not_null, sum_of, ratio or restated.
--- column outcome: held (the answer waits, the former rows stay), warned (it is loaded) or released (it is loaded, a person allowed it).
--- column rows_tested: Rows that the test says something of. Unit: rows.
--- column rows_failing: Those that are not as they must be; 0 for ratio and restated, which test sums. Unit: rows.
+-- column outcome: held (the answer waits, the former rows stay), warned (it is loaded) or released (a person had it loaded).
+-- column rows_tested: Rows that the test applies to. Unit: rows.
+-- column rows_failing: Rows that fail the test; 0 for ratio and restated, which test sums. Unit: rows.
 -- column found: An example of what is wrong, or the sum that was found.
 -- column expected: The sum it was compared with; NULL where the test compares none.
 -- column message: What was expected and what was found.

@@ -1,4 +1,4 @@
--- purpose: What the rows of each pipeline are tested for before they are loaded, and how many units fail now.
+-- purpose: Tests of each pipeline's rows before they are loaded, and how many units fail now.
 -- grain: One row per pipeline, version and test.
 -- question: May I trust the figures that were loaded last night?
 -- topic: Can I trust the figures
@@ -11,7 +11,7 @@
 -- column on_failure: warn (the rows are loaded) or hold (the answer waits for a person).
 -- column units_held: Units whose new answer waits because of the test; their former rows stay. Unit: units.
 -- column units_warned: Units whose loaded rows fail the test. Unit: units.
--- column units_released: Units whose answer a person allowed although it fails. Unit: units.
+-- column units_released: Units whose answer a person released although it fails. Unit: units.
 -- column last_failed_at: When a failing unit was last tested; NULL where none fails.
 select p.pipeline, p.version, t.test ->> 'name' as test, t.test ->> 'column' as column_name, t.test ->> 'expects' as expects,
   t.test ->> 'on_failure' as on_failure, coalesce(f.units_held, 0) as units_held, coalesce(f.units_warned, 0) as units_warned,

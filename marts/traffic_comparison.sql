@@ -21,12 +21,12 @@
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
 -- column ownership: own, competitor, or (none) if the file does not say.
 
--- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
+-- Each loaded month is joined with one earlier month: nothing else is read, whatever the query selects.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.country, pair.include_subdomains,
   pair.loaded_in, m.month = (select max(newest.date) from bi.traffic_and_engagement newest where newest.granularity = 'monthly') as is_newest,
   exists (select from unnest((
-    -- Read once. Of the rows that are shown: from the end of a table on, those of what continues it.
+    -- Read once, over the rows that are shown: after the end of a table, those of its successor.
     with recursive parts as (
       select 'traffic_and_engagement' as pipeline, '-infinity'::date as since
       union select e.continued_by, e.starts_on from parts p join bi.breaks e on e.pipeline = p.pipeline and e.kind = 'table'

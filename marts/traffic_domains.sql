@@ -1,4 +1,4 @@
--- purpose: Visits, visitors and pages of each domain with what attributes/domains.csv says of it: for charts that are narrowed to a group, or to our own domains.
+-- purpose: Visits, visitors and pages of each domain with its attributes (attributes/domains.csv): for charts filtered by group or to our own domains.
 -- grain: One row per date, granularity, domain, country and include_subdomains.
 -- question: How did the visits of our own domains develop?
 -- topic: Visits

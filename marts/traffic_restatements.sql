@@ -1,15 +1,15 @@
--- purpose: What restatements did to a domain's visits: as first loaded, as believed now, and the difference.
+-- purpose: A domain's visits as first loaded and as loaded now, and the difference that restatements made.
 -- grain: One row per date, granularity, domain, country and include_subdomains.
 -- question: By how much did the service change last quarter's visits afterwards?
 -- topic: Visits
 -- reads: traffic_and_engagement_history, etl.loads_without_rows, etl.units, etl.pipelines, etl.published_versions, domains
 -- column visits_first: Visits as they were first loaded; NULL where the first answer had none. Unit: visits.
--- column visits_now: Visits as believed now; NULL where the row ended. Unit: visits.
--- column visits_change: visits_now minus visits_first, where a missing one counts as 0, so that visits_first plus visits_change gives visits_now over any rows. Unit: visits.
+-- column visits_now: Visits as loaded now; NULL where the row ended. Unit: visits.
+-- column visits_change: visits_now minus visits_first, a missing value counted as 0, so that visits_first plus visits_change is visits_now over any rows. Unit: visits.
 -- column change_share: visits_change as a part of visits_first. Unit: fraction.
--- column first_loaded_at: When the service first answered for the domain, country and date, with a row or without one.
+-- column first_loaded_at: When the service first answered for the domain, country and date, with or without a row.
 -- column restated_at: When a row was last changed, added or ended after that; NULL where it never was.
--- column times_restated: How often the row got another value, came or ended after the first answer. Unit: times.
+-- column times_restated: How often the row changed, appeared or ended after the first answer. Unit: times.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
 -- column ownership: own, competitor, or (none) if the file does not say.
 select date, granularity, restated.domain, country, include_subdomains, visits_first, visits_now,
@@ -22,14 +22,14 @@ from (
     greatest(max(valid_from) filter (where is_restated), max(valid_to) filter (where ended)) as restated_at,
     count(*) filter (where is_restated) + count(*) filter (where ended) as times_restated
   from (
-    -- Another version that is published, or a successor, tells the same value anew.
+    -- A newly published version, or a successor, has the same value again.
     select *, valid_from > first_loaded_at and not (is_told_anew and is_same) as is_restated from (
       select h.*, least(min(h.valid_from) over unit, min(e.loaded_at) over unit) as first_loaded_at,
         h.valid_to is not null and h.valid_to is distinct from lead(h.valid_from) over (unit order by h.valid_from) as ended,
         coalesce(h._unit_id <> lag(h._unit_id) over (unit order by h.valid_from), false) as is_told_anew,
         h.all_traffic_visits is not distinct from lag(h.all_traffic_visits) over (unit order by h.valid_from) as is_same
       from bi.traffic_and_engagement_history h
-      -- A unit whose first answer had no row of it is known from its loads alone: readers did not see them before its version was published.
+      -- Only its loads show a unit whose first answer had no row: readers did not see them before its version was published.
       left join (select u.unit_id, greatest(min(l.loaded_at), min(v.published_at)) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
         join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
         join etl.pipelines p on p.pipeline_id = u.pipeline_id left join etl.published_versions v on v.pipeline = p.pipeline and v.version = p.version

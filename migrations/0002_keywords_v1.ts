@@ -30,7 +30,7 @@ const statements = [
     _loaded_at timestamptz not null default transaction_timestamp(),
     primary key ("month", "domain", "country", "traffic_source", "web_source", "branded_type", "keyword", "top_url")
   ) partition by range ("month")`,
-  // Who gets the clicks of some keywords, over all domains: read from the index alone.
+  // Clicks of some keywords over all domains: read from the index alone.
   `create index on data.keywords_v1 ("keyword", "country", "month", "traffic_source", "web_source", "branded_type", "domain") include ("clicks")`,
 
   `create table data.keywords_v1_history (
@@ -64,7 +64,7 @@ const statements = [
     _ended_run_id bigint not null,
     primary key ("month", "domain", "country", "traffic_source", "web_source", "branded_type", "keyword", "top_url", "_revision")
   )`,
-  // Whose rows are whose, wherever they lie.
+  // Finds the rows of a unit, in any partition.
   `create index on data.keywords_v1 using brin (_unit_id)`,
   `create index on data.keywords_v1_history using brin (_unit_id)`,
 ]

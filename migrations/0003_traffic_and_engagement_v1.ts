@@ -42,7 +42,7 @@ const statements = [
     _ended_run_id bigint not null,
     primary key ("date", "granularity", "domain", "country", "include_subdomains", "_revision")
   )`,
-  // Whose rows are whose, wherever they lie.
+  // Finds the rows of a unit, in any partition.
   `create index on data.traffic_and_engagement_v1 using brin (_unit_id)`,
   `create index on data.traffic_and_engagement_v1_history using brin (_unit_id)`,
 ]

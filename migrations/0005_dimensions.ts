@@ -1,7 +1,7 @@
 // Dimensions that BI tools join to: real tables with primary keys. Frozen once released; imports nothing of ours.
 import { type Kysely, sql } from 'kysely'
 
-/** Of plain words with a blank between them, as nearly all are, the blanks are counted: a regular expression takes ten times as long. */
+/** Counts the blanks where a keyword is plain words with single blanks, as nearly all are: a regular expression takes ten times as long. */
 const words = `case when keyword ~ '[^ -~]|  |^ | $' then array_length(regexp_split_to_array(btrim(keyword), '\\s+'), 1)
       else length(keyword) - length(replace(keyword, ' ', '')) + 1 end`
 
@@ -56,7 +56,7 @@ const statements = [
     words integer not null generated always as (${words}) stored,
     first_seen_at timestamptz not null default now()
   )`,
-  // What people know of values and the service does not (attributes/*.csv, *.sql): one row a value and the time it held.
+  // Attributes of values that people maintain (attributes/*.csv, *.sql): one row per value and period of validity.
   `create table bi.attribute_versions (
     subject text not null,
     value text not null,
@@ -67,8 +67,8 @@ const statements = [
     primary key (subject, value, valid_from)
   )`,
   `create unique index attribute_versions_current on bi.attribute_versions (subject, value) where valid_to is null`,
-  `comment on table bi.attribute_versions is 'What people wrote of values the service says nothing of: groups, names, terms, page types. One row a value and the time it held.'`,
-  `comment on column bi.attribute_versions.subject is 'What the value is of, for example domain or category_id; pattern for page types.'`,
+  `comment on table bi.attribute_versions is 'Attributes that people maintain and the service does not have: groups, names, terms, page types. One row per value and period of validity.'`,
+  `comment on column bi.attribute_versions.subject is 'Kind of the value, for example domain or category_id; pattern for page types.'`,
   `comment on column bi.attribute_versions.value is 'The value.'`,
   `comment on column bi.attribute_versions.attributes is 'Its attributes by name.'`,
   `comment on column bi.attribute_versions.valid_from is 'When it was first applied.'`,

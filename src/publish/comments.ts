@@ -34,21 +34,21 @@ const sentence = (text: string): string => (/[.!?]$/.test(text.trim()) ? text.tr
 /** Descriptions of the columns that every table or view has, by name. */
 export const lineageComments: Readonly<Record<string, string>> = {
   _unit_id:
-    'The unit the row belongs to: etl.unit_list. With _loaded_at it leads to the load (etl.loads), and from there to answer, landing, job and requests.',
-  _run_id: 'The run that brought the row: etl.runs.',
+    'The unit of the row: etl.unit_list. With _loaded_at it identifies the load (etl.loads), and so the answer, landing, job and requests.',
+  _run_id: 'The run that loaded the row: etl.runs.',
   _revision: 'Revision number of the row, from 1.',
   _loaded_at: 'When this value was loaded: loaded_at of its load in etl.loads.',
   _valid_from: 'When this value was loaded.',
-  _valid_to: 'When this value was replaced or its row vanished from the answer.',
+  _valid_to: 'When this value was replaced, or its row was missing from a newer answer.',
   _ended_run_id: 'The run that replaced or ended it: etl.runs.',
   valid_from: 'When this value was loaded, or its version published.',
   valid_to:
-    'When this value was replaced, its row vanished from the answer, or another version was published; NULL while it is current.',
-  _version: "The pipeline's version the value is of.",
-  is_current: 'Whether this is the value believed now.',
+    'When this value was replaced, its row was missing from a newer answer, or another version was published; NULL while current.',
+  _version: 'Version of the pipeline that loaded the value.',
+  is_current: 'Whether this is the current value.',
   is_final:
     'Whether the period is older than the look-back and its rows were not cut off at a limit. A full check or --force may still change it.',
-  restated_at: 'When the row got another value than it was first loaded with; NULL where it never did.',
+  restated_at: 'When its current revision was loaded; NULL for the first revision.',
 }
 
 /** Columns of bi.freshness, by name. */
@@ -59,12 +59,12 @@ export const freshnessComments: Readonly<Record<string, string>> = {
   oldest_window: 'First day of the oldest window that is loaded.',
   last_loaded_at: 'When a unit was last loaded.',
   last_checked_at: 'When the service was last asked whether anything changed.',
-  units_loaded: 'Units loaded at least once, also of slices that have left the lists. Unit: units.',
-  units_waiting: 'Units that wait for a report, a rate or a budget. Unit: units.',
+  units_loaded: 'Units loaded at least once, also of slices that left the lists. Unit: units.',
+  units_waiting: 'Units that wait for a report, the rate limit or a budget. Unit: units.',
   units_held: 'Units that wait for a person. Unit: units.',
   units_failed: 'Units that failed and are tried again by the next run. Unit: units.',
   rows_loaded: 'Current rows of the loaded units. Unit: rows.',
-  slices_left: 'Slices that left the lists: their rows stay, nothing more is asked for. Unit: slices.',
+  slices_left: 'Slices that left the lists: their rows stay, nothing more is requested. Unit: slices.',
 }
 
 /** A dimension table in words: its name in bi, what it is, and its columns, the key first. */
@@ -83,23 +83,23 @@ export const calendar: DimensionWords = {
     year: 'Its year.',
     quarter: 'Its quarter, 1 to 4.',
     quarter_start: "Its quarter's first day.",
-    quarter_name: 'Its quarter for people and in order, for example 2026 Q2.',
+    quarter_name: 'Its quarter as sortable text, for example 2026 Q2.',
     month: 'Its month, 1 to 12.',
     month_start: "Its month's first day.",
     month_name: "Its month's name in English.",
-    month_label: 'Its month for people, for example Apr 2026.',
+    month_label: 'Its month as text, for example Apr 2026.',
     week_start: 'The Monday of its ISO week.',
     iso_year: 'The year its ISO week belongs to.',
     iso_week: 'Its ISO week, 1 to 53.',
-    iso_week_name: 'Its ISO week for people and in order, for example 2026-W07.',
+    iso_week_name: 'Its ISO week as sortable text, for example 2026-W07.',
     day_of_week: 'Monday 1 to Sunday 7.',
     days_in_month: 'Days of its month. Unit: days.',
     fiscal_year:
       'Its fiscal year, named after the calendar year it ends in; the calendar year unless MILLRACE_FISCAL_YEAR_FROM is set.',
     fiscal_quarter: 'Its quarter of the fiscal year, 1 to 4.',
     fiscal_month: 'Its month of the fiscal year, 1 to 12.',
-    fiscal_year_name: 'Its fiscal year for people, for example FY2026.',
-    fiscal_quarter_name: 'Its fiscal quarter for people and in order, for example FY2026 Q1.',
+    fiscal_year_name: 'Its fiscal year as text, for example FY2026.',
+    fiscal_quarter_name: 'Its fiscal quarter as sortable text, for example FY2026 Q1.',
   },
 }
 
@@ -116,7 +116,7 @@ const wordsOf = ({ name, description, column, key, columns = {} }: DimensionTabl
   columns: {
     [column]: key,
     ...Object.fromEntries(Object.entries(columns).map(([other, { description: text }]) => [other, text])),
-    first_seen_at: 'When a load first brought it.',
+    first_seen_at: 'When it was first loaded.',
   },
 })
 

@@ -95,7 +95,7 @@ const retryEveryMs = 300
 const publishShared = async (trx: Db, definitions: readonly Definition[], readers: MartReaders): Promise<void> => {
   await sql`create schema if not exists bi`.execute(trx)
   const comments: readonly [string, string][] = [
-    ['bi', 'What people and BI tools read: current rows, every revision, freshness. NULL means no data, never 0.'],
+    ['bi', 'Views for people and BI tools: current rows, every revision, freshness. NULL means no data, never 0.'],
     ['data', 'The tables behind bi. Read bi instead: names here carry versions.'],
     ['etl', 'The ledger: runs, units, reports, requests, loads, quota, quarantine.'],
   ]
@@ -120,7 +120,7 @@ const publishOne = async (trx: Db, definition: Definition, all: readonly Definit
   await commentOn(
     'function',
     sql`${asOfName(definition)}(timestamptz)`,
-    `The rows of bi.${pipeline} as they were believed at the given moment.`,
+    `The rows of bi.${pipeline} as they were at the given moment.`,
   ).execute(trx)
 }
 
@@ -138,7 +138,7 @@ const publishFormer = async (trx: Db, { pipeline }: Definition, versions: readon
     const [name, table] = [`${pipeline}_v${version}`, `data.${pipeline}_v${version}`]
     const columns = await relationColumns(trx, table)
     await replaceView(trx, name, sql`select ${sql.join(columns.map((column) => sql.ref(column.name)))} from ${sql.table(table)}`)
-    const about = `Rows of ${pipeline} as version ${version} had them. Read bi.${pipeline}.`
+    const about = `Rows of ${pipeline}, version ${version}. Read bi.${pipeline}.`
     const described = columns.map((column) => ({ name: column.name, about: column.about ?? '' }))
     await commentAll(trx, 'view', `bi.${name}`, about, described)
   }

@@ -65,12 +65,12 @@ export const dimensionTables: Readonly<Record<string, DimensionTableSpec>> = {
     description: 'Every product category that was loaded, with rows or without.',
     key: "The service's number of the category.",
     columns: {
-      name: { description: 'Its name, where somebody wrote it in; the service gives none. NULL means unknown.' },
+      name: { description: 'Its name, where a person entered it; the service gives none. NULL means unknown.' },
     },
   },
   keyword: {
     name: 'dim_keyword',
-    description: 'Every keyword that facts speak of.',
+    description: 'Every keyword in the facts.',
     key: 'The search term.',
     columns: { words: { description: 'Words in it, split at blanks. Unit: words.' } },
   },
