@@ -56,8 +56,8 @@ const defaultPollMaxMs = 60_000
 export const limitsSchema = z
   .strictObject(
     {
-      page_size: whole('a count of records, 1 to 100000', 1, 100_000).default(1000).describe('Records asked for in one page.'),
-      max_pages: whole('a count of pages, at least 1', 1, 10_000_000).default(10_000).describe('Pages a unit may ask for.'),
+      page_size: whole('a count of records, 1 to 100000', 1, 100_000).default(1000).describe('Records requested per page.'),
+      max_pages: whole('a count of pages, at least 1', 1, 10_000_000).default(10_000).describe('Pages a unit may request.'),
       concurrency: whole('a count, 1 to 256', 1, 256).default(4).describe('Units or pages in flight at once in one process.'),
       timeout: time.prefault('30s').describe('Longest wait for an answer to one request.'),
       attempts: whole('a count, 1 to 100', 1, 100).default(5).describe('Attempts of a unit within a run.'),
@@ -67,7 +67,7 @@ export const limitsSchema = z
       shrink: percent.prefault('50%').describe('A unit that loses more than this share of its rows is held.'),
       walks: whole('a count, 1 to 100', 1, 100)
         .default(3)
-        .describe('How often the pages are read from the start when the answer changes meanwhile.'),
+        .describe('How often the pages are read from the start if they change meanwhile.'),
       poll_every: time.prefault('5s').describe('First wait between two polls of a report; grows up to poll_max.'),
       poll_max: time
         .optional()
@@ -108,7 +108,7 @@ export const guardSchema = z
           credits_per_night: quota
             .optional()
             .describe(
-              'Nightly limit in credits; what is new beyond it waits for approval. Default: from the cost of recent nights.',
+              'Nightly limit in credits; new purchases above it wait for approval. Default: from the cost of recent nights.',
             ),
           factor: numberFrom('a number from 1 on', 1)
             .max(1000, { error: 'a number up to 1000' })
@@ -119,7 +119,7 @@ export const guardSchema = z
     ],
     { error: 'off, or a map such as { credits_per_night: 500 } or { factor: 3 }' },
   )
-  .describe('What a night may buy without approval. Default: twice what recent nights cost, and at least one report.')
+  .describe('What a night may buy without approval. Default: twice the cost of recent nights, and at least one report.')
   .optional()
   .transform((rule = { creditsPerNight: null, factor: 2 }) => rule)
 

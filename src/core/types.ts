@@ -159,7 +159,7 @@ export interface Definition {
   readonly tags: Readonly<Record<string, string>>
   /** Day of the following month by which a month must be loaded, in the calendar's time zone; null: late data raise no alarm. */
   readonly expect: { readonly monthBy: number } | null
-  /** What the rows of a unit must be, tested before they are loaded. */
+  /** Tests of the rows of a unit before they are loaded. */
   readonly tests: readonly DataTest[]
   readonly publish: boolean
   readonly period: RowPeriod

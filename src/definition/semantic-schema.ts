@@ -35,9 +35,12 @@ const dimension = z
     about: words.optional().describe('A sentence for people.'),
     column: column.optional().describe("The column; default: the dimension's name."),
     synonyms,
-    whole: plain.optional().describe('The member that holds all others; it and the others never meet in one figure.'),
-    default: z.enum(['whole', 'parts']).optional().describe('Which side counts where a question does not say. Default whole.'),
-    one: plain.optional().describe('Every figure has one member; this one where a question does not say.'),
+    whole: plain.optional().describe('The member that contains all others; no figure mixes it with them.'),
+    default: z
+      .enum(['whole', 'parts'])
+      .optional()
+      .describe('Whether queries use the whole or its parts by default. Default whole.'),
+    one: plain.optional().describe('Each figure uses one member; by default this one.'),
     values: z
       .union([
         z.array(plain).min(1, 'at least one'),
@@ -45,43 +48,43 @@ const dimension = z
       ])
       .optional()
       .describe(
-        'Every value there can be (# is any number), or what holds them in bi, as table.column: others are refused in questions.',
+        'All possible values (# is any number), or the column in bi with them, as table.column: queries for others are refused.',
       ),
-    entity: column.optional().describe('Table in bi that the column leads to, such as dim_date.'),
+    entity: column.optional().describe('Table in bi that the column joins to, such as dim_date.'),
     key: column.optional().describe("The entity's key column; default: the column's name."),
     table: column
       .optional()
       .describe("With 'of': the table in bi that has the attribute by the entity's key; default: the entity's."),
     of: name.optional().describe('The dimension whose entity has this column as an attribute.'),
-    type: z.enum(['text', 'number']).optional().describe('What tools take its values for. Default text.'),
+    type: z.enum(['text', 'number']).optional().describe('Type of its values for tools. Default text.'),
   })
   .nullable()
 
 const metric = z.strictObject({
   about: words.describe('A sentence for people.'),
   sum: expression.optional().describe('The sum of an expression over the rows.'),
-  count_distinct: expression.optional().describe('How many distinct values there are.'),
+  count_distinct: expression.optional().describe('The number of distinct values.'),
   min: expression.optional().describe('The smallest value.'),
   max: expression.optional().describe('The largest value.'),
   mean: z.strictObject({ of: expression, weight: expression }).optional().describe('An average, weighted.'),
-  median: expression.optional().describe('The value in the middle of those of the rows.'),
+  median: expression.optional().describe('The median of the values of the rows.'),
   quantile: z
     .strictObject({ of: expression, at: z.number().gt(0).lt(1) })
     .optional()
-    .describe('The value below which that part of the rows is, such as 0.9.'),
+    .describe('The value below which this part of the rows is, such as 0.9.'),
   derived: expression.optional().describe('An expression over metrics of this subject, such as revenue / nullif(visits, 0).'),
   share: z
     .strictObject({ of: name, over: name })
     .optional()
-    .describe('A sum of this subject, divided by that of all values of a dimension.'),
+    .describe('A sum of this subject, divided by its total over a dimension.'),
   cumulative: z
     .strictObject({ of: name, each: z.enum(grains).optional() })
     .optional()
-    .describe('A sum of this subject, added up period by period; from the first of each year, quarter or so, where named.'),
+    .describe('A sum of this subject, added up period by period; restarts with each year, quarter or month, if named.'),
   rolling: z
     .strictObject({ of: name, periods: z.int().min(2).max(120) })
     .optional()
-    .describe('A sum of this subject over so many periods, the last one included.'),
+    .describe('A sum of this subject over this many periods, the last one included.'),
   ratio: z
     .strictObject({ of: name, to: name })
     .optional()
@@ -89,14 +92,14 @@ const metric = z.strictObject({
   against: column
     .optional()
     .describe(
-      'This column divided by the one called so with _before, over rows that have both; the two sums become metrics, too: compared_X and compared_X_before.',
+      'This column divided by its column X_before, over rows that have both; the two sums become metrics, too: compared_X and compared_X_before.',
     ),
-  where: expression.optional().describe('Only rows for which this holds.'),
+  where: expression.optional().describe('Only rows for which this is true.'),
   known: expression
     .optional()
-    .describe('What holds for rows of slices of which the figure is known: two periods are compared over such slices alone.'),
+    .describe('True for rows of slices with a known figure: two periods are compared over these slices only.'),
   unit: words.describe('Unit of measure in words.'),
-  format: z.enum(figureFormats).default('count').describe('How it is written.'),
+  format: z.enum(figureFormats).default('count').describe('Number format.'),
   synonyms,
   never_over: z
     .record(column, words)
@@ -106,35 +109,33 @@ const metric = z.strictObject({
     .union([z.literal('all'), z.array(name)])
     .optional()
     .describe(
-      'Dimensions over which a sum is right although one of their values holds the others, or each makes rows of its own: nothing is in two of them.',
+      'Dimensions over which a sum is right although a value contains the others or has its own rows: nothing is in two of them.',
     ),
   whole_of: z
     .array(name)
     .optional()
     .describe(
-      'Dimensions of whose values each row holds the figure of all together: it adds up over none of them, and is not compared.',
+      'Dimensions for which each row has the figure of all values together: it does not add up over them and is not compared.',
     ),
   grains: z.array(z.enum(grains)).min(1, 'at least one').optional().describe("Lengths of period; default: the subject's."),
 })
 
 /** The content of one file. A user's file with the name of a known subject extends it; then only `subject` is required. */
 export const semanticSchema = z.strictObject({
-  subject: name.describe('The subject. One that is known already is extended.'),
+  subject: name.describe('The subject. A known one is extended.'),
   about: words.optional().describe('A sentence for people.'),
   view: column.optional().describe('The table or view in bi.'),
-  pipeline: name.optional().describe('Whose loads decide what is there, final and restated.'),
+  pipeline: name.optional().describe('The pipeline whose loads decide what is loaded, final and restated.'),
   shown_by: z.array(column).optional().describe('Other views in bi that show the same figures ready-made.'),
   grain: z.array(column).min(1, 'at least one').optional().describe('Columns that make a row unique.'),
   slice: z
     .array(column)
     .optional()
-    .describe(
-      'Columns of the grain that tell apart what is loaded together, by which periods are compared; default: all but the time.',
-    ),
+    .describe('Columns of the grain that identify a slice, for comparing periods; default: all but the time.'),
   time: z
     .strictObject({ column, grains: z.array(z.enum(calendarGrains)).min(1, 'at least one') })
     .optional()
-    .describe('The column of the period and its lengths; the first is that of the rows.'),
+    .describe('The column of the period and its lengths; the first is the length in the rows.'),
   dimensions: z.record(name, dimension).default({}),
   metrics: z.record(name, metric).default({}),
 })

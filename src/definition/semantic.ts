@@ -125,7 +125,7 @@ export interface Subject {
   readonly grain: readonly string[]
   /** Columns of the grain that identify a slice; two periods are compared slice by slice. */
   readonly slice: readonly string[]
-  /** The column of the period and the lengths of period; the first is that of the rows. null: no time. */
+  /** The column of the period and the lengths of period; the first is the length in the rows. null: no time. */
   readonly time: { readonly column: string; readonly grains: readonly Grain[] } | null
   readonly dimensions: ReadonlyMap<string, SemanticDimension>
   readonly metrics: ReadonlyMap<string, Metric>

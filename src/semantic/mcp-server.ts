@@ -21,7 +21,7 @@ export interface McpContext {
 
 const instructions = `Figures of a warehouse, by metric. Start with list_metrics, then query_metrics; explain_metric says what a figure means.
 A question that has no right answer is refused, with what to ask instead: follow it, do not add figures up yourself.
-Every answer has its SQL, the moment it was believed, whether it is final and which months are missing: say so when you report figures.
+Every answer has its SQL, the moment it refers to, whether it is final and which months are missing: say so when you report figures.
 NULL means no data, never 0.`
 
 const name = z.string().min(1).max(100)
@@ -45,10 +45,10 @@ export const createMcpServer = ({ reader, model, onError }: McpContext): McpServ
     )
   tool(
     'list_metrics',
-    'Every metric with a sentence, its unit, what it can be asked by and what it does not add up over.',
+    'Every metric with its description, unit and dimensions, and what it does not add up over.',
     z.strictObject({
       subject: name.optional(),
-      search: z.string().max(100).optional().describe('Words in name, sentence or synonyms.'),
+      search: z.string().max(100).optional().describe('Words in name, description or synonyms.'),
     }),
     async (input) => ({ metrics: listMetrics(model, input) }),
   )
@@ -60,7 +60,7 @@ export const createMcpServer = ({ reader, model, onError }: McpContext): McpServ
   )
   tool(
     'query_metrics',
-    'Figures of one subject by dimensions, with filters, a period, a comparison, or as they were believed at a moment.',
+    'Figures of one subject by dimensions, with filters, a period, a comparison, or as they were known at a moment.',
     querySchema,
     (input) => answerQuery(reader, model, input),
   )
@@ -75,8 +75,8 @@ export const createMcpServer = ({ reader, model, onError }: McpContext): McpServ
   )
   tool(
     'restatements',
-    'What changed after the fact, and why, newest first.',
-    z.strictObject({ pipeline, period: period.describe('Months that were changed.'), limit }),
+    'Loaded values that changed later, and why, newest first.',
+    z.strictObject({ pipeline, period: period.describe('Months that changed.'), limit }),
     (input) => answerView(reader, model, { view: 'restatements', newestBy: 'seen_at', ...input }),
   )
   tool(

@@ -35,29 +35,22 @@ const day = z
 
 /** The fields that a caller may send. Any other field is refused by name. */
 export const querySchema = z.strictObject({
-  metrics: z.array(name).min(1).max(10).describe('Names of metrics, all of one subject; list_metrics has them.'),
-  by: z
-    .array(name)
-    .max(6)
-    .default([])
-    .describe('Dimensions to group by, a row for each combination of values; none: one figure.'),
-  grain: z.enum(grains).optional().describe('A row for each period of this length; leave it out for the whole period.'),
-  where: z.array(filter).max(12).default([]).describe('Conditions, all of which hold.'),
+  metrics: z.array(name).min(1).max(10).describe('Names of metrics, all of one subject: see list_metrics.'),
+  by: z.array(name).max(6).default([]).describe('Dimensions to group by, one row per combination of values; none: one figure.'),
+  grain: z.enum(grains).optional().describe('One row per period of this length; omit it for the whole period.'),
+  where: z.array(filter).max(12).default([]).describe('Conditions, combined with AND.'),
   period: z.strictObject({ from: day, to: day }).optional().describe('First and last month (or day), both included.'),
-  fill: z.boolean().default(false).describe('With a grain: a row also for each period without rows; its figures are NULL.'),
+  fill: z.boolean().default(false).describe('With a grain: also a row for each period without data; its figures are NULL.'),
   compare: z
     .enum(['previous', 'year'])
     .optional()
     .describe('Adds to each figure that of the previous period, or of a year before.'),
-  as_of: z.iso
-    .datetime({ offset: true })
-    .optional()
-    .describe('Figures as believed at this moment, such as 2026-05-01T00:00:00Z.'),
+  as_of: z.iso.datetime({ offset: true }).optional().describe('Figures as known at this moment, such as 2026-05-01T00:00:00Z.'),
   order: z
     .array(z.strictObject({ by: name, descending: z.boolean().default(true) }))
     .max(4)
     .default([]),
-  limit: z.int().min(1).max(mostRows).default(100).describe('Rows at most.'),
+  limit: z.int().min(1).max(mostRows).default(100).describe('Maximum number of rows.'),
 })
 
 /** A checked question. */
