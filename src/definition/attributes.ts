@@ -63,7 +63,7 @@ export const readAttributes = async (folder: string, subjects: Subjects) => {
     const file = join(folder, name)
     const text = withoutMark(readByHand(file, mostListBytes))
     if (foreignAt(text) >= 0) {
-      problems.push({ ...top(file), message: 'not UTF-8; save it as "CSV UTF-8", since other letters would be lost.' })
+      problems.push({ ...top(file), message: 'not UTF-8; save it as "CSV UTF-8", or some letters would be lost.' })
       continue
     }
     if (name.endsWith('.sql')) sets.push({ file, sql: text, rowsOf: (table) => setOf(file, table, subjects) })

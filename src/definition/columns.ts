@@ -136,7 +136,7 @@ const typeOf = (name: string, origin: ColumnOrigin, field: FieldSpec | null, inp
 
 const describe = (name: string, origin: ColumnOrigin, field: FieldSpec | null, from: readonly string[], scope: Scope): string => {
   if (origin === 'window') return 'First day of the period'
-  if (origin === 'slice') return scope.source.dimensions[name]?.description ?? `The ${name} asked for`
+  if (origin === 'slice') return scope.source.dimensions[name]?.description ?? `The requested ${name}`
   if (origin === 'param') return paramDescription(scope, name) ?? `Parameter '${name}' of the request`
   return field?.description ?? `Field '${from[0] ?? name}' of the response`
 }

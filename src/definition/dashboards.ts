@@ -64,7 +64,7 @@ const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], ya
   if (one.compare !== undefined && (!['tile', 'trend', 'table'].includes(one.kind) || Object.keys(one.measures).length > 0))
     wrong('compare', "only a tile, a trend or a table without 'measures' takes 'compare'.")
   if (all.findIndex(({ chart: other }) => other === one.chart) < at)
-    wrong('chart', `'${one.chart}' appears twice; a chart is known by its name, so give one of them another.`)
+    wrong('chart', `'${one.chart}' appears twice; charts are identified by name, so rename one of them.`)
   if (one.kind !== 'table' && one.period === undefined) wrong('kind', `a ${one.kind} needs 'period', the column on its axis.`)
   if (one.kind === 'trend' && (measured.length !== 1 || one.by.length > 0))
     wrong('kind', "a trend shows one measure and takes no 'by'.")

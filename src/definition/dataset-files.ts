@@ -108,11 +108,9 @@ const windowSizeOf = ({ windowSizes, problems }: SourceSpec, params: Readonly<Re
 }
 
 const aboutKey = (source: SourceSpec, described: DescribedDataset | null): readonly string[] => [
-  '  # Every column that tells two rows of one answer apart belongs to the key.',
+  '  # Every column that distinguishes two rows of one answer belongs to the key.',
   ...(source.openFields && described !== null && (described.dimensions ?? null) === null
-    ? [
-        '  # The service does not say which these are beside what is asked for, a channel for instance. Add what is missing here and below.',
-      ]
+    ? ['  # The service does not list other such columns, a channel for instance. Add missing ones here and below.']
     : []),
 ]
 

@@ -125,7 +125,7 @@ const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): 
   const list = scope.readList(file)
   const wrong = (message: string): void => void scope.lists.push(problemAt(scope.yaml, path, `${path.join('.')}: ${message}`))
   if ('failure' in list) {
-    wrong(`the list file ${list.shown} ${list.failure}; create it (one value a line) or correct the path.`)
+    wrong(`the list file ${list.shown} ${list.failure}; create it (one value per line) or correct the path.`)
     return []
   }
   const lines = list.text.replace(/^\uFEFF/, '').split(lineEnd)
@@ -148,7 +148,7 @@ const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): 
       },
     ]
   })
-  if (all.length === 0) wrong(`the list file ${list.shown} holds no value; add one, one a line.`)
+  if (all.length === 0) wrong(`the list file ${list.shown} holds no value; add one per line.`)
   if (all.length <= mostValues) return collect(all, spec, scope.source)
   wrong(`${list.shown} holds ${all.length} values; at most ${mostValues} are allowed.`)
   return []

@@ -20,7 +20,7 @@ export const placeOf = (message: string): Partial<Pick<Problem, 'file' | 'line' 
   return file === undefined ? {} : { file, line: Number(line), column: Number(column) }
 }
 
-export const notUtf8 = 'not UTF-8; save it as UTF-8, since other letters would be lost.'
+export const notUtf8 = 'not UTF-8; save it as UTF-8, or some letters would be lost.'
 
 /** The place of the first character that comes from another encoding than UTF-8; -1: none. */
 export const foreignAt = (text: string): number => text.search(/[\u0000\uFFFD]/)

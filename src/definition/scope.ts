@@ -45,4 +45,4 @@ export const paramDescription = (scope: Scope, name: string): string | null =>
 export const placeholder = 'FILL IN:'
 
 export const placeholderProblem = (text: string): string | null =>
-  text.startsWith(placeholder) ? `'${text}' is a placeholder; write what it asks for.` : null
+  text.startsWith(placeholder) ? `'${text}' is a placeholder; replace it with the value it describes.` : null

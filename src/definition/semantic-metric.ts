@@ -88,7 +88,7 @@ export const metricOf = (name: string, one: MetricFile, subject: Subject, { yaml
  */
 const neverOver = (kind: string, one: MetricFile, { dimensions, grain, slice, pipeline }: Subject): Metric['neverOver'] => {
   const found = new Map(Object.entries(one.never_over ?? {}))
-  for (const name of one.whole_of ?? []) found.set(name, `each row holds that of every ${name}`)
+  for (const name of one.whole_of ?? []) found.set(name, `each row has the figure of all values of ${name}`)
   const proved = one.adds_up_over ?? []
   const isOfRows = kind === 'median' || kind === 'quantile'
   if ((kind !== 'sum' && !isOfRows) || pipeline === null || proved === 'all') return found

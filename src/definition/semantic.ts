@@ -136,5 +136,5 @@ export interface SemanticModel {
   readonly subjects: ReadonlyMap<string, Subject>
 }
 
-/** Whether questions can ask for the data as of a moment: bi.<pipeline>_as_of. */
+/** Whether questions can query the data as of a moment: bi.<pipeline>_as_of. */
 export const knowsThePast = ({ view, pipeline }: Pick<Subject, 'view' | 'pipeline'>): boolean => view === pipeline

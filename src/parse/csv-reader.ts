@@ -68,7 +68,7 @@ export const createCsvReader = (sink: RowSink): Reader => {
       if (state.header === null && !state.saidEmpty)
         throw new EtlError(
           'TRUNCATED',
-          `Part ${sink.part} is empty: not even a header came, nor the word that there is no data. Nothing was loaded.`,
+          `Part ${sink.part} is empty: it has neither a header nor "No data returned". Nothing was loaded.`,
         )
       if (state.header !== null && !isWhole(state, state.header)) sink.report.unended ??= { part: sink.part, line: state.line }
     },
@@ -305,7 +305,7 @@ const createRows = (sink: RowSink, header: Header): ((found: Found) => void) => 
   }
 }
 
-const malformed = new RowError(null, 'a closing quote is followed by something else than a comma or the end of the line')
+const malformed = new RowError(null, 'a closing quote is followed by something other than a comma or the end of the line')
 
 const wrongWidth = (cells: number, width: number): RowError =>
   new RowError(null, `the record has ${cells} cells, the header ${width}`)
@@ -354,7 +354,7 @@ const readHeader = (cells: readonly string[], sink: RowSink): Header => {
   if (cells.length > maxColumns) throw bad(sink, `has ${cells.length} columns, at most ${maxColumns} are read`)
   const found = cells.map(fieldName)
   const twice = found.find((name, index) => name !== '' && found.indexOf(name) !== index)
-  if (twice !== undefined) throw bad(sink, `names '${excerpt(twice)}' twice, so its cells mean nothing`)
+  if (twice !== undefined) throw bad(sink, `names '${excerpt(twice)}' twice, so its cells are ambiguous`)
   const places = plan.columns.map(({ names }) => names.map((name) => found.indexOf(name)).find((place) => place >= 0) ?? -1)
   for (const [index, { column, names }] of plan.columns.entries()) {
     if (places[index] === -1 && column.isKey) {

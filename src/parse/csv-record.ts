@@ -21,7 +21,7 @@ export const createRecord = () => ({
   next: 0,
   /** Line ends inside quoted cells. */
   breaks: 0,
-  /** A closing quote is followed by something else than a comma or a line end: the cells mean nothing, and the record ends with that line. */
+  /** A closing quote is followed by something other than a comma or a line end: the cells mean nothing, and the record ends with that line. */
   isMalformed: false,
 })
 

@@ -61,7 +61,7 @@ async function* gunzipped(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
     stream.destroy()
   }
   // zlib ignores what follows the last member: zeros are padding, but a damaged second member would be lost silently.
-  if (stream.bytesWritten < end) throw damaged(`${end - stream.bytesWritten} bytes behind its end are no gzip`)
+  if (stream.bytesWritten < end) throw damaged(`${end - stream.bytesWritten} bytes after its end are not gzip`)
 }
 
 /** @param seen called with the place behind the last byte so far that is not zero */

@@ -199,7 +199,7 @@ const tooLong = (part: number, state: State, most: number): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
     `Part ${part}, line ${state.line}: a ${state.stage === 'first' ? 'page' : 'record'} has more than ${most} bytes. ` +
-      'Nothing was loaded; ask for smaller pages (limits.page_size) or check the landed file.',
+      'Nothing was loaded; lower limits.page_size or check the landed file.',
   )
 
 const truncated = (part: number, state: State): EtlError =>

@@ -95,13 +95,12 @@ const skipNumber = (bytes: Buffer, at: number): number => {
   const wholeAt = bytes[at] === 45 ? at + 1 : at
   let next = skipDigits(bytes, wholeAt)
   if (next === bytes.length) return cut
-  if (next === wholeAt || (bytes[wholeAt] === 48 && next > wholeAt + 1))
-    throw new JsonError(at, 'a number is not written as JSON wants it')
+  if (next === wholeAt || (bytes[wholeAt] === 48 && next > wholeAt + 1)) throw new JsonError(at, 'a number is not valid JSON')
   if (bytes[next] === 46) {
     const fractionAt = next + 1
     next = skipDigits(bytes, fractionAt)
     if (next === bytes.length) return cut
-    if (next === fractionAt) throw new JsonError(at, 'a number has no digits behind its point')
+    if (next === fractionAt) throw new JsonError(at, 'a number has no digits after its decimal point')
   }
   if (bytes[next] === 69 || bytes[next] === 101) {
     const signAt = next + 1

@@ -16,7 +16,7 @@ export type ParsePlan = Readonly<ReturnType<typeof compileParsePlan>> & { readon
 export const fieldName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, '_')
 
 /**
- * All that parsing needs of a definition, once for an answer. @param form how the source's answers look @param dialect in which this one was asked for
+ * All that parsing needs of a definition, once for an answer. @param form how the source's answers look @param dialect in which this one was requested
  * @param counted metrics whose values are counted, those of another definition that bought the answer among them
  */
 export const compileParsePlan = (
@@ -151,12 +151,12 @@ export const keyOf = (plan: ParsePlan, cellOf: CellOf): (string | null)[] =>
     }
   })
 
-/** What an answer may hold: the box that wants it, and the span it was asked for, which may be wider. */
+/** What an answer may hold: the box that wants it, and the requested span, which may be wider. */
 interface AskedFor extends Box {
   readonly span: Window
 }
 
-/** The cast of one column of one answer: its spelling, its type, and whether the value was asked for at all. */
+/** The cast of one column of one answer: its spelling, its type, and whether the value was requested at all. */
 const compileCast = (column: Column, definition: Definition, box: AskedFor, form: AnswerForm): Cast => {
   const typed = typedCast(column, definition)
   const spell = spellingOf(column, form)
@@ -201,7 +201,7 @@ const membership = (column: Column, box: AskedFor, canonical: Cast): Cast | null
     if (exactly.has(value)) return value
     const [one, ...others] = alike.get(folded(value)) ?? []
     // It may be a requested value in another spelling, so it is no stray.
-    if (one === undefined || others.length > 0) throw new UnaskedError(`${column.name} '${excerpt(value, 60)}' was not asked for`)
+    if (one === undefined || others.length > 0) throw new UnaskedError(`${column.name} '${excerpt(value, 60)}' was not requested`)
     return one
   }
 }
@@ -214,7 +214,7 @@ const insideWindow = (column: Column, { window: { from, to }, span }: AskedFor):
   return (value) => {
     if (value >= from && value < to) return value
     const isExpected = value >= span.from && value < span.to
-    throw new CellError(`${column.name} ${value} lies outside what was asked for, from ${span.from} to before ${span.to}`, {
+    throw new CellError(`${column.name} ${value} is outside the requested period, from ${span.from} to before ${span.to}`, {
       ...{ period: value, isExpected },
     })
   }

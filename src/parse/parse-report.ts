@@ -9,7 +9,7 @@ import type { KeyPlaces } from './unit-mark.ts'
 export interface RejectedRow extends Reject, KeyPlaces {
   /** Parsed key columns in the key's order, where all of them could be read: then the row does not count as missing from the answer. */
   readonly key: readonly (string | null)[] | null
-  /** Its value was not asked for, or is spelled otherwise. */
+  /** Its value was not requested, or is spelled otherwise. */
   readonly isUnasked: boolean
 }
 
@@ -21,7 +21,7 @@ export const createParseReport = () => ({
   read: 0,
   rows: 0,
   rejects: 0,
-  /** Rows of units that the job is not for, or of none that was asked for. */
+  /** Rows of units that the job is not for, or of none that was requested. */
   elsewhere: 0,
   /** Rows of periods that the job does not want; they belong to no unit here and are not among `read`. */
   passedOver: 0,
@@ -65,11 +65,11 @@ export const shortRaw = 200
 const generousTotal = 16 * 1024 * 1024
 const maxNames = 1_000
 
-/** Every row is of values that were not asked for: the answer to another request. */
+/** Every row has values that were not requested: the answer to another request. */
 export const isOfAnotherRequest = ({ read, rejected }: Pick<ParseReport, 'read' | 'rejected'>): boolean =>
   rejected.length > 0 && rejected.length === read && rejected.every(({ isUnasked }) => isUnasked)
 
-/** Counts and keeps a rejected row. Throws TOO_MANY_REJECTS beyond `maxKeptRejects`, WRONG_ECHO where all rows so far are of values that were not asked for. */
+/** Counts and keeps a rejected row. Throws TOO_MANY_REJECTS beyond `maxKeptRejects`, WRONG_ECHO where all rows so far have values that were not requested. */
 export const addReject = (report: ParseReport, reject: RejectedRow): void => {
   if (report.rejected.length >= maxKeptRejects) throw tooMany(reject, isOfAnotherRequest(report))
   report.read += 1

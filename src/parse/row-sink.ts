@@ -11,11 +11,11 @@ import { unknownPlaces } from './unit-mark.ts'
 interface RecordPlace {
   /** Line it begins on, or its number in a JSON list. */
   readonly line: number
-  /** The record as text; asked for only where it is needed. */
+  /** The record as text; called only where it is needed. */
   readonly raw: () => string
 }
 
-/** Called with the place of each accepted record, and its part; null: not asked for. */
+/** Called with the place of each accepted record, and its part; null: not wanted. */
 export type OnAccepted = ((record: RecordPlace, part: number) => void) | null
 
 export type RowSink = ReturnType<typeof createRowSink>

@@ -17,7 +17,7 @@ export const beginTable = (sink: RowSink, line: number, names: readonly string[]
     throw new EtlError(
       'BAD_RESPONSE',
       `Part ${part}, line ${line}: a second table begins (${excerpt(names.join(', '))}) under that of ${excerpt(tables.names.join(', '))}. Nothing was loaded. ` +
-        `To read the first of them write \`report: { section: 1 }\` into the definition, or the place${hasName ? ' or name' : ''} of another${label === null ? offered(sink) : `, such as '${excerpt(label)}'`}; the next run reads it so.`,
+        `To read the first of them write \`report: { section: 1 }\` into the definition, or the place${hasName ? ' or name' : ''} of another${label === null ? offered(sink) : `, such as '${excerpt(label)}'`}; the next run uses it.`,
     )
   ;[tables.names, tables.part] = [names, part]
 }

@@ -59,7 +59,7 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
     /** By place of the unit, those of other jobs included. */
     rows: new Uint32Array(numbers.length),
     rejects: new Uint32Array(numbers.length),
-    /** By place of the slice: 1 where rows of it came for periods that were not asked for. */
+    /** By place of the slice: 1 where rows of it came for periods that were not requested. */
     others: new Uint8Array(sliceCount),
     /** Counts a row; returns the constants and the number that follow its cells. null: the row is not kept. */
     suffixOf: (values: readonly (string | null)[]): string | null => {

@@ -26,7 +26,7 @@ export const isVerdict = (error: unknown): error is EtlError => error instanceof
 const allowedRejects = ({ definition: { limits } }: JobWork, read: number): number =>
   Math.min(limits.rejectCount ?? Number.POSITIVE_INFINITY, Math.floor(read * limits.rejectShare))
 
-/** Throws TOO_MANY_REJECTS; WRONG_ECHO where every row is of values that were not asked for, whatever the limit: it is the file of another report. */
+/** Throws TOO_MANY_REJECTS; WRONG_ECHO where every row has values that were not requested, whatever the limit: it is the file of another report. */
 const judgeRejects = (work: JobWork, rejects: number, parsed: ParseReport): void => {
   const { read } = parsed
   const { definition, claim } = work
@@ -134,8 +134,8 @@ export const strayWords = ({ claim, definition }: JobWork, { strays, read }: Par
   const days = [...periods, ...(read > 0 ? [window] : [])].flatMap((one) => [one.from, one.to]).sort()
   const [from = '', to = ''] = [days[0], days.at(-1)]
   return (
-    `the service answered for ${showSpan({ from, to })}; asked for ${showSpan(window)}. ` +
-    `${counted(strays.rows, 'row')} not asked for ${strays.rows === 1 ? 'stays' : 'stay'} in the landing`
+    `the service answered for ${showSpan({ from, to })}; requested: ${showSpan(window)}. ` +
+    `${counted(strays.rows, 'other row')} ${strays.rows === 1 ? 'stays' : 'stay'} in the landing`
   )
 }
 

@@ -52,7 +52,7 @@ const answerOf = async (reading: Reading, model: SemanticModel, compiled: Compil
       ...state.method_breaks.map(breakNote),
       ...compiled.notes,
       ...(limit > compiled.limit ? [`${limit - compiled.limit} more than requested, since they tie with the last one.`] : []),
-      ...(rows.length > limit ? [`Only the first ${limit} rows are shown; ask for more (limit) or for less (where).`] : []),
+      ...(rows.length > limit ? [`Only the first ${limit} rows are shown; raise limit, or filter with where.`] : []),
       ...(rows.length === 0 ? ['No matching rows: no row has these values, or nothing of the period is loaded.'] : []),
       ...(state.cells_missing.length > 0
         ? ['Rows are missing (cells_missing): sums are too small, and a figure that is null is not known.']
@@ -204,7 +204,7 @@ const assertOne = async (
   if (await isOnLists(reading, subject, column, asked))
     refuse(`${name} '${asked}' is in the lists, but not loaded: its figures are not known.`, [
       'leave it out',
-      'ask coverage why it is not loaded',
+      'call coverage to see why it is not loaded',
     ])
   const names = await read(sql` order by starts_with(name, left(${asked}, 2)) desc, name limit ${sql.lit(mostNames)}`)
   const same = names.find((one) => one.toLowerCase() === asked.toLowerCase())

@@ -100,7 +100,7 @@ const grainOf = ({ grain, compare, period }: SemanticQuery, subject: Subject, me
     if (!grains.includes(grain))
       refuse(
         `${name} is not available by ${grain}.`,
-        grains.length === 0 ? ['leave grain out'] : grains.map((one) => `ask with grain ${one}`),
+        grains.length === 0 ? ['leave grain out'] : grains.map((one) => `query with grain ${one}`),
       )
   return subject.time === null ? null : grain
 }
@@ -126,7 +126,7 @@ const sidesOf = ({ span, grain, subject, metrics, query }: Plan, { subjects }: S
   }
   const shift = shiftOf(span, compare, grain)
   if (subject.time?.grains[0] === 'week' && (shift.byMonths || compare === 'year'))
-    refuse('Weeks do not begin on the same days of another month or year.', ['ask with grain week and compare previous'])
+    refuse('Weeks do not begin on the same days of another month or year.', ['query with grain week and compare previous'])
   return { span, shift }
 }
 
@@ -204,7 +204,7 @@ const knownSpan = (plan: Plan): Span | null => {
 const wholeOver = ({ subject, metrics, by, query, grain }: Plan): SemanticDimension | undefined => {
   const windows = metrics.flatMap((metric) => windowOf(metric) ?? [])
   if (grain === null && (query.fill || windows.some(({ kind }) => kind !== 'share')))
-    refuse('Sums over periods and fill need a grain.', [`ask with grain ${subject.time?.grains[0]}`])
+    refuse('Sums over periods and fill need a grain.', [`query with grain ${subject.time?.grains[0]}`])
   const overs = [...new Set(windows.flatMap((one) => (one.kind === 'share' ? [one.over] : [])))]
   if (overs.length > 1)
     refuse(`One question can have shares over one dimension; these are over ${overs.join(' and ')}.`, ['ask two questions'])
@@ -212,7 +212,7 @@ const wholeOver = ({ subject, metrics, by, query, grain }: Plan): SemanticDimens
   if (over === undefined) return undefined
   const isMeant = (one: SemanticDimension | undefined): boolean => one === over || one?.of === over.name
   if (!by.some(isMeant) && !query.where.some(({ dimension }) => isMeant(subject.dimensions.get(dimension))))
-    refuse(`A share over ${over.name} needs ${over.name} in by or in a filter.`, [`ask by ${over.name}`, `filter ${over.name}`])
+    refuse(`A share over ${over.name} needs ${over.name} in by or in a filter.`, [`group by ${over.name}`, `filter ${over.name}`])
   return over
 }
 

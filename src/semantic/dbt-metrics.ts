@@ -59,7 +59,7 @@ export const attributeTables = (subjects: readonly Subject[]) => {
 export const attributeModels = (subjects: readonly Subject[], refTo: (table: string) => string): YamlMap[] =>
   [...attributeTables(subjects)].map(([table, found]) => ({
     name: table,
-    description: 'Attributes that figures are asked by.',
+    description: 'Attributes to group figures by.',
     model: refTo(table),
     entities: [...new Map(found.map(({ root, key }) => [root.name, key]))].map(([name, key], at) => ({ name: entityOf(name), type: at === 0 ? 'primary' : 'unique', expr: key })), // biome-ignore format: one look
     dimensions: [...new Map(found.map(({ attribute }) => [attribute.name, attribute])).values()].map(categorical),
@@ -159,7 +159,7 @@ const guardMeasures = (subject: Subject): Measure[] =>
       : [measure(guardName(subject, dimension, 'whole'), 'sum', `case when ${column} = ${quoted(whole)} then 1 else 0 end`)]),
   ])
 
-const helper = 'A part of other metrics; not for questions.'
+const helper = 'A part of other metrics; not for queries.'
 
 const metricOf = (name: string, description: string, type: 'simple' | 'derived', type_params: YamlMap): YamlMap => ({
   ...{ name, label: name.replaceAll('_', ' '), description, type, type_params },

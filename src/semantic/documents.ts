@@ -75,7 +75,7 @@ const timeDimensions = ({ column: own, grains }: NonNullable<Subject['time']>) =
       name: grain,
       type: 'string',
       sql: found('dim_date', 'date', `${grain}_name`, own),
-      description: 'By bi.dim_date, which knows the first month of the fiscal year.',
+      description: 'By bi.dim_date, which has the first month of the fiscal year.',
     })),
 ]
 
@@ -155,6 +155,6 @@ const promises = ({ pipeline, expect, schedule }: Definition): YamlMap[] =>
       element: pipeline,
       scheduler: 'cron',
       schedule: schedule.cron,
-      description: `Looked for new and restated values at these times of ${schedule.timeZone}.`,
+      description: `Checked for new and restated values at these times of ${schedule.timeZone}.`,
     },
   ].filter((one) => one !== null)

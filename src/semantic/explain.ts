@@ -65,7 +65,7 @@ export const explainMetric = (model: SemanticModel, name: string) => {
     adds_up_over: additivity(metric, subject),
     dimensions: [...subject.dimensions.values()].map(({ name: dimension, about, synonyms }) => ({ dimension, about, synonyms })),
     knows_the_past: knowsThePast(subject),
-    finality: subject.pipeline === null ? null : `bi.${subject.pipeline}.is_final: the month is behind the look-back`,
+    finality: subject.pipeline === null ? null : `bi.${subject.pipeline}.is_final: the month is older than the look-back`,
     defined_at: `${metric.at.file.split(/[\\/]/).slice(-2).join('/')}:${metric.at.line}`,
   }
 }
@@ -92,7 +92,7 @@ export const llmsText = ({ model, commands, pipelines }: AssistantWords): string
     '- Figures: use `millrace mcp` (tools list_metrics, explain_metric, query_metrics, coverage, freshness, restatements), not SQL of your own. It refuses what does not add up.',
     '- Where SQL is needed, read the schema bi alone, as a login of bi_reader. Do not add up what list_metrics names under never_over.',
     '- Say with each figure whether it is final and what is missing; each answer has both.',
-    '- Commands that buy from the service (run, backfill, approve, schedule, worker, reports, release) need a person who asks for them. `millrace plan` spends nothing.',
+    '- Commands that buy from the service (run, backfill, approve, schedule, worker, reports, release) need a person to request them. `millrace plan` spends nothing.',
     '- Check changes of definitions and semantic files with `millrace check`; then `millrace docs` writes the generated pages.',
     '',
     '## Pages',

@@ -20,7 +20,7 @@ export interface McpContext {
 }
 
 const instructions = `Figures of a warehouse, by metric. Start with list_metrics, then query_metrics; explain_metric says what a figure means.
-A question that has no right answer is refused, with what to ask instead: follow it, do not add figures up yourself.
+A query without a correct answer is refused, with a query to use instead: follow it, do not add figures up yourself.
 Every answer has its SQL, the moment it refers to, whether it is final and which months are missing: say so when you report figures.
 NULL means no data, never 0.`
 

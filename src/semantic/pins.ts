@@ -83,7 +83,7 @@ const oneOnly = (
   if (isAskedBy || chosen(filters)?.length === 1) return []
   if (filters.length > 0)
     return refuse(`Figures of several values of ${name} cannot be added up.`, [
-      `ask by ${name} too`,
+      `group by ${name} too`,
       `filter ${name} to one value, such as ${value}`,
     ])
   return [{ dimension, is: 'one', value, why: `${name} is ${value}, unless the question says otherwise` }]
@@ -134,9 +134,9 @@ const assertAdditive = (asked: Asked, defaults: readonly DefaultFilter[]): void 
       const dimension = subject.dimensions.get(name)
       if (dimension === undefined) {
         if ((grain !== null && grain === rows) || (span !== null && rows !== undefined && isOne(span, rows))) continue
-        refuseSum(asked, metric, name, reason, [`ask with grain ${rows}`, `ask for a period of one ${rows}`])
+        refuseSum(asked, metric, name, reason, [`query with grain ${rows}`, `query a period of one ${rows}`])
       } else if (!by.includes(dimension) && !isPinned(dimension, query.where, defaults))
-        refuseSum(asked, metric, name, reason, [`ask by ${name} too`, ...pinWays(dimension)])
+        refuseSum(asked, metric, name, reason, [`group by ${name} too`, ...pinWays(dimension)])
     }
 }
 
@@ -151,6 +151,6 @@ const refuseSum = ({ subject }: Asked, metric: Metric, name: string, reason: str
   const known = others.slice(0, 3).map((one) => one.name)
   return refuse(`${metric.name} does not add up over ${name}: ${reason}.`, [
     ...instead,
-    ...(known.length === 0 ? [] : [`ask for what adds up over ${name}: ${known.join(', ')}`]),
+    ...(known.length === 0 ? [] : [`query metrics that add up over ${name}: ${known.join(', ')}`]),
   ])
 }

@@ -101,7 +101,7 @@ export const findMetrics = (model: SemanticModel, names: readonly string[]): { s
     const parts = [...bySubject].map(([subject, metrics]) => `${metrics.join(', ')} (${subject})`)
     refuse(
       `Metrics of one question must come from one subject; these come from ${bySubject.size}: ${parts.join('; ')}.`,
-      [...bySubject.values()].map((metrics) => `ask for ${metrics.join(', ')} alone`),
+      [...bySubject.values()].map((metrics) => `query only ${metrics.join(', ')}`),
     )
   }
   return { subject: first.subject, metrics: found.map(({ metric }) => metric) }

@@ -120,7 +120,7 @@ const readingOf = ({ client, kysely }: Session, timeoutMs: number, until: number
   },
 })
 
-const narrower = ['name a shorter period', 'filter by the first columns of the grain', 'ask a subject with fewer rows']
+const narrower = ['name a shorter period', 'filter by the first columns of the grain', 'query a subject with fewer rows']
 
 /** Turns errors that the question caused into refusals; throws all others. */
 const refuseRead = (error: unknown, timeoutMs: number): never => {

@@ -132,7 +132,7 @@ test('dimensions, words and the first month are those the service describes; how
   expect(text).toContain('from: 2025-03')
   expect(text).not.toMatch(/response_format|does not say/)
   expect((await loadDefinitions({ folder: folder(), sources: new Map([[delivered.name, delivered]]) })).problems).toEqual([])
-  expect(readFileSync(await create('engagement'), 'utf8')).toContain('The service does not say which these are')
+  expect(readFileSync(await create('engagement'), 'utf8')).toContain('The service does not list other such columns')
 })
 
 test.each([
@@ -190,8 +190,8 @@ test('what nobody described is left to fill in, and no check lets it pass', asyn
   await create('engagement', reportSpec, { described: null })
   const { problems } = await loadDefinitions({ folder: folder(), sources: specs })
   expect(problems.map(({ message }) => message)).toEqual([
-    "'FILL IN: say what one row is' is a placeholder; write what it asks for.",
-    "'FILL IN: one line for each metric, under its name at the service' is a placeholder; write what it asks for.",
+    "'FILL IN: say what one row is' is a placeholder; replace it with the value it describes.",
+    "'FILL IN: one line for each metric, under its name at the service' is a placeholder; replace it with the value it describes.",
   ])
   await expect(migrationOf('engagement')).rejects.toThrow(expect.objectContaining({ code: 'DEFINITION' }))
   expect(existsSync(migrationsFolder())).toBe(false)

@@ -199,7 +199,9 @@ describe('a migration that stops', () => {
     const text = `import { sql } from '${import.meta.resolve('kysely')}'
       export const up = async (db) => { await sql.raw(${JSON.stringify(statement)}).execute(db) }`
     writeFileSync(file, text)
-    const error = await migrate(await open({}), { folders: [folder], patience: { waitMs: 100 } }).catch((thrown: unknown) => thrown)
+    const error = await migrate(await open({}), { folders: [folder], patience: { waitMs: 100 } }).catch(
+      (thrown: unknown) => thrown,
+    )
     rmSync(file)
     return error
   }

@@ -200,7 +200,7 @@ describe('a packed answer', () => {
     }
     const refusal = {
       code: 'WRONG_ECHO',
-      message: expect.stringMatching(/all 2 rows.*domain 'other0.com' was not asked for.*downloads it again/s),
+      message: expect.stringMatching(/all 2 rows.*domain 'other0.com' was not requested.*downloads it again/s),
     }
     await expect(other(kit)).rejects.toMatchObject(refusal)
     const lenient = { ...definition, limits: { ...definition.limits, rejectShare: 1 } }
@@ -219,7 +219,7 @@ describe('a packed answer', () => {
     expect(held).toHaveLength(1)
     for (const { unit_id, error_code, error_message } of held) {
       expect(error_code).toBe('TOO_MANY_REJECTS')
-      expect(error_message).toMatch(/line 4: domain 'o ther\.com' was not asked for\)/)
+      expect(error_message).toMatch(/line 4: domain 'o ther\.com' was not requested\)/)
       expect(error_message).toContain(`\`millrace release ${unit_id}\` confirms it`)
     }
     expect(await quarantined()).toHaveLength(1)

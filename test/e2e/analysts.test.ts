@@ -267,7 +267,7 @@ describe('on a strict fake of Superset', () => {
 
   test('everything is made, every chart answers with right numbers, a second call doubles and changes nothing, and another connection has its own', async () => {
     const first = await provision(fake.url, environment())
-    expect([first.code, first.stderr]).toEqual([0, expect.stringContaining('dashboard Keywords: made, 13 charts')])
+    expect([first.code, first.stderr]).toEqual([0, expect.stringContaining('dashboard Keywords: created, 13 charts')])
     // All but the table behind attributes.
     const rows = await db.query(`select 1 from information_schema.tables where table_schema = 'bi' and table_name <> 'attribute_versions'`) // biome-ignore format: one look
     expect(counts()).toEqual([1, rows.length, 40, 5])

@@ -639,7 +639,7 @@ describe('what becomes of reports', () => {
     const strict = await start({
       report: () => (isOther ? csv(line('c.com', '1'), line('d.com', '2')) : csv(line('a.com', '1'), line('b.com', '2'))),
     })
-    expectOne(await millrace(traffic), 1, 'WRONG_ECHO', /domain 'c.com' was not asked for/, /the next run downloads it again/)
+    expectOne(await millrace(traffic), 1, 'WRONG_ECHO', /domain 'c.com' was not requested/, /the next run downloads it again/)
     edit('traffic_and_engagement', 'rejects: 0.1%', 'rejects: 100%')
     expectOne(await millrace(traffic), 1, 'WRONG_ECHO', /another report/)
     expect(await warehouse()).toEqual(before)

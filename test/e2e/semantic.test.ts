@@ -123,33 +123,33 @@ describe('an answer', () => {
 
 describe('what does not add up', () => {
   const refused = [
-    [{ metrics: ['desktop_visitors'] }, /over date/, 'ask with grain month'],
-    [{ metrics: ['desktop_visitors'], grain: 'month' }, /over domain/, 'ask by domain too'],
+    [{ metrics: ['desktop_visitors'] }, /over date/, 'query with grain month'],
+    [{ metrics: ['desktop_visitors'], grain: 'month' }, /over domain/, 'group by domain too'],
     [
       { metrics: ['mobile_visitors'], by: ['domain'], grain: 'month', where: [{ dimension: 'country', is: ['us', 'gb'] }] },
       /over country/,
-      'ask by country too',
+      'group by country too',
     ],
-    [{ metrics: ['desktop_visitors'], by: ['domain'], grain: 'quarter' }, /not available by quarter/, 'ask with grain month'],
+    [{ metrics: ['desktop_visitors'], by: ['domain'], grain: 'quarter' }, /not available by quarter/, 'query with grain month'],
     [
       { metrics: ['visits'], where: [{ dimension: 'country', is: ['world', 'us'] }] },
       /world contains the other values/,
       'filter country to world alone',
     ],
-    [{ metrics: ['keywords'], by: ['domain'] }, /over month/, 'ask with grain month'],
-    [{ metrics: ['searches'], grain: 'month' }, /over domain/, 'ask by domain too'],
-    [{ metrics: ['zero_click_share'], grain: 'month' }, /over domain/, 'ask by domain too'],
+    [{ metrics: ['keywords'], by: ['domain'] }, /over month/, 'query with grain month'],
+    [{ metrics: ['searches'], grain: 'month' }, /over domain/, 'group by domain too'],
+    [{ metrics: ['zero_click_share'], grain: 'month' }, /over domain/, 'group by domain too'],
     [
       { metrics: ['visits'], where: [{ dimension: 'granularity', is: ['monthly', 'daily'] }] },
       /several values of granularity/,
-      'ask by granularity too',
+      'group by granularity too',
     ],
     [
       { metrics: ['share_of_voice'], by: ['domain', 'country'], grain: 'month' },
       /over keyword: a keyword from which/,
-      'ask by keyword too',
+      'group by keyword too',
     ],
-    [{ metrics: ['clicks', 'visits'] }, /come from one subject/, 'ask for clicks alone'],
+    [{ metrics: ['clicks', 'visits'] }, /come from one subject/, 'query only clicks'],
     [{ metrics: ['clicks'], as_of: '2025-05-01T00:00:00Z' }, /has current values only/, /has past values: keyword_clicks/],
     [{ metrics: ['visits'], compare: 'year' }, /needs a period/, 'add period: { from, to }'],
   ] as const

@@ -138,7 +138,7 @@ describe('the service as it really answers', () => {
     const run = await succeeded(millrace(...asked))
     expect(summaryOf(run).units).toMatchObject({ failed: 0, held: 0, waiting: 0 })
     expect(summaryOf(run).rows).toMatchObject({ quarantined: 0 })
-    expect(run.stderr).toMatch(/the service answered for 2026-07\.\.2026-09; asked for 2026-08\. \d+ rows not asked for stay/)
+    expect(run.stderr).toMatch(/the service answered for 2026-07\.\.2026-09; requested: 2026-08\. \d+ other rows stay/)
     const { rows: months } = await db.database.pool.query('select distinct date from data.traffic_and_engagement_v1')
     expect(months).toEqual([{ date: '2026-08-01' }])
     const before = service.books.reports.size

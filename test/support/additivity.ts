@@ -213,7 +213,7 @@ export const claims: readonly Claim[] = [
 
 /** Measures of clicks, visits, views and sales that are not claimed, each with the words of its comment that say why. */
 export const notClaimed: Readonly<Record<string, string>> = {
-  'keyword_brand_terms.clicks_brand': 'that hold a brand term',
+  'keyword_brand_terms.clicks_brand': 'that contain a brand term',
   'keyword_brand_terms.clicks_other': 'All other clicks',
   'keyword_comparison.clicks_followed': 'Does not add up over domains',
   'keyword_comparison.clicks_followed_before': 'Does not add up over domains',

@@ -43,10 +43,10 @@ export const provisionSuperset = async (work: Provisioning) => {
   const removed = await removeCharts(client, before, after)
   const updated = after.charts.filter(({ id }) => before.charts.some((one) => one.id === id)).length
   const old = views.filter(({ name }) => known.has(name)).length
-  tell(`datasets: ${views.length - old} made, ${old} brought up to date`)
+  tell(`datasets: ${views.length - old} created, ${old} updated`)
   const dashboards = bundle.dashboards.map(({ title, slug, charts }) => {
     const is_new = !before.ids.has(slug)
-    tell(`dashboard ${title}: ${is_new ? 'made' : 'brought up to date'}, ${charts} charts`)
+    tell(`dashboard ${title}: ${is_new ? 'created' : 'updated'}, ${charts} charts`)
     return { title, slug, is_new }
   })
   return {
@@ -65,7 +65,7 @@ const provideConnection = async ({ client, connection, warehouse, tell }: Provis
   if (found !== undefined) await client.ask('PUT', `${path}${found.id}`, anything, body)
   const { id } = found ?? (await client.ask('POST', path, idEntry, { ...body, uuid: idOf(connection, 'connection') }))
   const { result } = await client.ask('GET', `${path}${id}`, z.object({ result: z.object({ uuid: z.string() }) }))
-  tell(`connection ${connection}: ${found === undefined ? 'made' : 'brought up to date'}`)
+  tell(`connection ${connection}: ${found === undefined ? 'created' : 'updated'}`)
   return { id, uuid: result.uuid }
 }
 

@@ -394,7 +394,7 @@ test.each([
     "'c.com;shop' is not a bare domain (no scheme, no www., no path); write a domain such as example.com. One value a line.",
   ],
   ['"c.com"', 1, `'"c.com"' is in quotes; write it without them.`],
-  ['m\uFFFDller.de', 2, 'not UTF-8; save it as UTF-8, since other letters would be lost.'],
+  ['m\uFFFDller.de', 2, 'not UTF-8; save it as UTF-8, or some letters would be lost.'],
   ['B.com', 1, "'b.com' already appears in line 1; keep one of the two."],
 ])('the list file line %j is named with its own file and line', (line, column, message) => {
   expect(problemsIn(contractExample, { lists: { 'domains.txt': `b.com\n# a comment\n${line}\n` } })).toEqual([
@@ -404,7 +404,7 @@ test.each([
 
 test('a list file without values is a problem of the line that names it', () => {
   expect(problemsIn(contractExample, { lists: { 'domains.txt': '# nothing yet\n\n' } })).toEqual([
-    'pipelines/p.yaml:8:19: for_each.domain.file: the list file pipelines/domains.txt holds no value; add one, one a line.',
+    'pipelines/p.yaml:8:19: for_each.domain.file: the list file pipelines/domains.txt holds no value; add one per line.',
   ])
 })
 
@@ -417,7 +417,7 @@ test.each([
 })
 
 test('text that is no UTF-8 is refused at its place: its letters would be asked for, and paid, wrong', () => {
-  const refused = 'not UTF-8; save it as UTF-8, since other letters would be lost.'
+  const refused = 'not UTF-8; save it as UTF-8, or some letters would be lost.'
   expect(problemsIn(change(contractExample, 'us, gb', 'u\uFFFD'))).toEqual([`pipelines/p.yaml:9:14: ${refused}`])
   const [problem, ...more] = problemsIn(Buffer.from(`\uFEFF${contractExample}`, 'utf16le').toString('utf8'))
   expect([problem, more]).toEqual([`pipelines/p.yaml:1:1: ${refused}`, []])

@@ -99,8 +99,8 @@ describe('a CSV report', () => {
       strays: { rows: 2, from: '2025-12-01', to: '2026-02-01' },
     })
     expect(report.rejected.map(({ column, reason }) => [column, reason])).toEqual([
-      ['domain', "domain 'c.com' was not asked for"],
-      ['domain', "domain '' was not asked for"],
+      ['domain', "domain 'c.com' was not requested"],
+      ['domain', "domain '' was not requested"],
     ])
   })
 
@@ -284,7 +284,7 @@ test('more rejected rows than their keys can be kept fail the unit at once; of v
     /^TOO_MANY_REJECTS: More than 100000 rows.*line 100002/s,
   )
   const other = `${header}\n${'c.com,2026-01-01,x,1,1\n'.repeat(100_001)}`
-  expect(await failureOf(parseBody(plan, payloadOf('csv', other)))).toMatch(/^WRONG_ECHO: .*domain 'c.com' was not asked for/s)
+  expect(await failureOf(parseBody(plan, payloadOf('csv', other)))).toMatch(/^WRONG_ECHO: .*domain 'c.com' was not requested/s)
 })
 
 test('a domain loses www. and its last dot and is written in ASCII, a country is spelled as in the definition', async () => {
