@@ -1873,7 +1873,7 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   reports: [
-    'Purchases: one row a job that buys or bought a report.',
+    'Purchases: one row per job that buys or bought a report.',
     {
       job_id: jobOfRow,
       run_id: 'The run that planned it: etl.runs.',

@@ -779,7 +779,7 @@ export interface QuotaView {
   /** Paid reports and requests whose price is not known yet: their credits are not counted. */ unpriced: string
 }
 
-/** Purchases: one row a job that buys or bought a report. */
+/** Purchases: one row per job that buys or bought a report. */
 export interface ReportsView {
   /** The job: etl.jobs. */ job_id: string | null
   /** The run that planned it: etl.runs. */ run_id: string | null
