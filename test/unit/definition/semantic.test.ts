@@ -117,6 +117,16 @@ describe('the shipped files', () => {
     await expect(`${JSON.stringify(made, null, 2)}\n`).toMatchFileSnapshot('../../../semantic/schema.json')
   })
 
+  test('know every reason of a change that figure_changes names', async () => {
+    const { model } = await readSemantics([])
+    const mart = (await loadMarts([])).find(({ name }) => name === 'figure_changes')
+    const named = mart?.columns
+      .get('why')
+      ?.replaceAll(/ \([^)]*\)|\.$/g, '')
+      .split(', ')
+    expect(model.subjects.get('figure_changes')?.dimensions.get('why')?.values).toEqual(named)
+  })
+
   test('speak of every pipeline, and of views that ship', async () => {
     const { model } = await readSemantics([])
     const views = [
