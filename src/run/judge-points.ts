@@ -212,7 +212,7 @@ const differs = (found: Differing, known: readonly AnyReading[] | null): string 
 
 const doubtful = (found: Differing, agree: readonly DataPointReading[]): string =>
   `${numbers(found)} That agrees with its ${words(agree)}, but as many rows may have been ` +
-  `meant: much of what was asked for has no row, and it is not known yet what ${found.dataset} counts.`
+  `meant: many requested units have no row, and it is not known yet what ${found.dataset} counts.`
 
 const fetchedAgain = 'Nothing was loaded; the report is downloaded once more, it is not bought again.'
 

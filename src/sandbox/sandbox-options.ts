@@ -69,7 +69,7 @@ export const optionsSchema = z.strictObject({
     ),
   restate: z.array(month).default([]).describe('months that answer with restated values'),
   faults: z.array(faultSchema).default([]).describe('the [faults](#faults) that act'),
-  historyMonths: z.int().positive().default(61).describe('months back to the oldest one that can be asked for'),
+  historyMonths: z.int().positive().default(61).describe('months back to the oldest one that can be requested'),
   lateDays: z.int().min(0).max(18).default(0).describe('days by which the newest month appears late'),
   shopperReply: z.enum(['report_id', 'id']).default('report_id').describe('name of the id in the reply to a shopper submission'),
 })

@@ -77,7 +77,7 @@ const charges: Source = {
   },
   fields: {
     id: { type: 'text', description: 'Number of the charge', nullable: false },
-    amount: { type: 'bigint', description: 'Amount that was asked for', unit: 'smallest unit of the currency' },
+    amount: { type: 'bigint', description: 'Requested amount', unit: 'smallest unit of the currency' },
     amount_refunded: { type: 'bigint', description: 'Of it, given back since', unit: 'smallest unit of the currency' },
     currency: { type: 'text', description: 'Three-letter ISO code in lower case' },
     status: { type: 'text', description: 'succeeded, pending or failed' },
