@@ -81,7 +81,7 @@ const section = (view: DescribedView, definitions: readonly Definition[], marts:
   return [
     about,
     '',
-    `Every revision: \`bi.${name}_history\` (\`valid_from\`, \`valid_to\`, \`is_current\`). As believed at a moment: \`bi.${name}_as_of(timestamptz)\`.`,
+    `Every revision: \`bi.${name}_history\` (\`valid_from\`, \`valid_to\`, \`is_current\`). As of a moment: \`bi.${name}_as_of(timestamptz)\`.`,
     '',
     ...lookedUpBy(definition),
     ...table(
