@@ -5,7 +5,7 @@ import { EtlError } from '../core/errors.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Db, Tables } from '../db/tables.ts'
 import { executePrepared, prepared, type Row } from '../db/typed-row.ts'
-import { asDownloaded } from './transitions.ts'
+import { asDownloaded, openError } from './transitions.ts'
 import { type RunOutcome, type Settled, settleWaiting } from './wait-list.ts'
 
 /** Identifies a claim; every write that follows it names it. */
@@ -186,7 +186,7 @@ export const parkJob = (db: Db, claim: Claim, options: ParkOptions): Promise<voi
 
 /** Gives the job back as if it had not been claimed. */
 export const returnJob = (db: Db, claim: Claim): Promise<void> =>
-  settle(db, claim, sql`${unclaimed}, ${attemptBack}, not_before = null, error_code = null, error_message = null`, null)
+  settle(db, claim, sql`${unclaimed}, ${attemptBack}, not_before = null, ${openError(sql`jobs`)}`, null)
 
 /**
  * Whether the id of a submission whose response seemed lost is recorded by now, because its sender came back. Locks the job: a later id waits, and finds

@@ -6,6 +6,7 @@ import type { Db } from '../db/tables.ts'
 import { type CellScope, isReplannedByNight } from './candidates.ts'
 import { isCancelledWalk, jobDecision } from './job-decision.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
+import { openError } from './transitions.ts'
 import { ended, isListed, live } from './wait-list.ts'
 
 /** Which jobs a run may join instead of asking again. */
@@ -69,8 +70,7 @@ export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: st
       and j.state in ('open', 'failed', 'held') order by j.job_id for update`
   return countRows(trx)`
     with ${joinable(join, inStep)}, reopened as (
-      update etl.jobs j set state = 'open', attempts = 0, not_before = null, error_code = null, error_message = null,
-        updated_at = clock_timestamp()
+      update etl.jobs j set state = 'open', attempts = 0, not_before = null, ${openError(sql`j`)}, updated_at = clock_timestamp()
       from joined x where j.job_id = x.job_id and j.state in ('failed', 'held')
     ), forced as (
       update etl.jobs j set forced = true from joined x where ${sql.lit(force)} and j.job_id = x.job_id and j.state = 'open' and not j.forced

@@ -62,6 +62,14 @@ export const mayBegin = ({ from }: Transition<ReportState>): RawBuilder<boolean>
 /** The report state of a job that was to download its answer again: an answer that is here is read as it is. */
 export const asDownloaded = sql<ReportState | null>`case when report_state = 'ready' and answer_id is not null then 'downloaded' else report_state end`
 
+/**
+ * Error columns of job `j` that is open again: what a download was refused for is kept, also between runs, since the same twice is no accident (run/judge.ts).
+ */
+export const openError = (j: RawBuilder<unknown>): RawBuilder<unknown> => {
+  const isKept = sql`${j}.report_state = 'ready' and ${j}.error_code = 'TRUNCATED'`
+  return sql`error_code = case when ${isKept} then ${j}.error_code end, error_message = case when ${isKept} then ${j}.error_message end`
+}
+
 /** Updates one job, with or without a holder. The caller holds its lock. */
 export const setJob = async (trx: Db, jobId: number | string, values: UpdateObject<Tables, 'etl.jobs'>): Promise<void> => {
   await trx.updateTable('etl.jobs').set(values).where('job_id', '=', String(jobId)).execute()

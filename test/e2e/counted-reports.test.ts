@@ -228,6 +228,14 @@ describe('a report whose download always names another checksum', () => {
     expect(sold()).toHaveLength(1)
   })
 
+  test('is held by the second run where each run tries once', async () => {
+    writeFileSync(definition(), readFileSync(definition(), 'utf8').replace(/attempts: \d+/, 'attempts: 1'))
+    expect((await backfill('2025-03')).stderr).toContain('[TRUNCATED]')
+    const second = await backfill('2025-03')
+    expect([second.code, await downloads(), sold().length], second.stderr).toEqual([1, 2, 1])
+    expect(second.stderr).toMatch(/content-md5.*millrace release UNIT.*\[INCOMPLETE\]/)
+  })
+
   test('is loaded by the next run where the service has mended it', async () => {
     expect((await backfill('2025-03')).code).toBe(1)
     named = null
