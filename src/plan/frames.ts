@@ -1,8 +1,8 @@
 // What a plan covers: windows that are due, or a range, and some or all values of the lists. Pure.
-import { closest } from 'fastest-levenshtein'
 import { EtlError } from '../core/errors.ts'
 import type { Definition, Dimension, IsoDate, JobKind, Window } from '../core/types.ts'
 import { addWindows, dateIn, isPastEnd, isPublished, isPublishedByDay, windowsBetween } from '../core/window.ts'
+import { suggest } from '../definition/problem.ts'
 
 export interface Scope {
   /** `due`: what a nightly run owes. `range`: a span and nothing outside it. */
@@ -104,7 +104,7 @@ export const nightOf = ({ window }: Definition, nights: number, nowMs: number): 
 type Only = ReadonlyMap<string, readonly string[]>
 
 /**
- * `only` in the spelling of the lists. Throws USAGE for a dimension or a value the definition does not have, naming the nearest.
+ * `only` in the spelling of the lists. Throws USAGE for a dimension or a value the definition does not have, naming the nearest or the known ones.
  * @param isElsewhere whether another version has the value: then it is accepted here, and asks for nothing
  */
 export const checkOnly = (definition: Definition, only: Only, isElsewhere: IsElsewhere = () => false): Only =>
@@ -142,4 +142,4 @@ const listedValues = (
 const spellings = (value: string): readonly string[] => [value, value.trim().toLowerCase()]
 
 const near = (word: string, candidates: readonly string[]): string =>
-  candidates.length === 0 ? '; leave the option out.' : `; the nearest is '${closest(word.toLowerCase(), candidates)}'.`
+  candidates.length === 0 ? '; leave the option out.' : `.${suggest(word, candidates)}`

@@ -122,9 +122,10 @@ describe('--only', () => {
   test.each([
     [
       new Map([['domain', ['b.con']]]),
-      "--only domain=b.con: 'b.con' is not in the list of visits (pipelines/visits.yaml); the nearest is 'b.com'.",
+      "--only domain=b.con: 'b.con' is not in the list of visits (pipelines/visits.yaml). Did you mean 'b.com'?",
     ],
-    [new Map([['domian', ['b.com']]]), "--only domian=...: visits has no dimension 'domian'; the nearest is 'domain'."],
+    [new Map([['domian', ['b.com']]]), "--only domian=...: visits has no dimension 'domian'. Did you mean 'domain'?"],
+    [new Map([['foo', ['1']]]), "--only foo=...: visits has no dimension 'foo'. Known: domain."],
     [new Map([['domain', []]]), '--only domain= names no value; write --only domain=a.com.'],
   ])('that is not in the lists is refused with the nearest that is', (only, message) => {
     expect(() => checkOnly(lists, only)).toThrow(expect.objectContaining({ code: 'USAGE', message }))
