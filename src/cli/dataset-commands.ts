@@ -20,6 +20,7 @@ import {
   type Recorded,
   recordedFileSchema,
 } from '../run/recorded-answers.ts'
+import { replaceFile } from '../semantic/export/replace-file.ts'
 import { discover } from './check/discover.ts'
 import { pipelinesFolder, settingsOf, wholeNumber, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -129,7 +130,7 @@ const readRecorded = async (file: string): Promise<readonly Recorded[]> => {
 }
 
 const writeRecorded = (file: string, answers: readonly Recorded[]): Promise<void> =>
-  writeFile(file, `${JSON.stringify({ answers }, null, 1)}\n`)
+  replaceFile(file, (partial) => writeFile(partial, `${JSON.stringify({ answers }, null, 1)}\n`))
 
 /** Exit code 1 where something differs from what was expected. */
 export const test: Handler = async (invocation) => {

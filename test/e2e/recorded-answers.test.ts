@@ -1,5 +1,5 @@
 // `millrace record` and `millrace test`: recorded answers beside the definitions, compared offline; a changed cast, key or test is found.
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { startVendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
@@ -51,6 +51,18 @@ describe('the shipped pipelines', () => {
       /^1 .*missing: expected \[\].*desktop_visits/s,
     )
   })
+})
+
+test('the file of recorded answers is replaced at once: a kill in the middle leaves the former one whole', async () => {
+  const [file, former] = [fileOf('keywords.recorded.json'), join(folder, 'former.json')]
+  linkSync(file, former)
+  const text = readFileSync(file, 'utf8')
+  writeFileSync(file, text.replace('"expected"', ' "expected"'))
+  const before = readFileSync(former, 'utf8')
+  expect(before).not.toBe(text)
+  await succeeded(offline('test', 'keywords', '--accept'))
+  expect([readFileSync(file, 'utf8'), readFileSync(former, 'utf8')]).toEqual([text, before])
+  rmSync(former)
 })
 
 describe('an answer', () => {
