@@ -52,7 +52,9 @@ const merged = (environment: Readonly<Record<string, string | undefined>>, folde
 
 const dotenvText = (file: string): string => {
   const wrong = (what: string): EtlError => new EtlError('CONFIGURATION', `${file} ${what}.`)
-  if (statSync(file).isDirectory())
+  const found = statSync(file)
+  if (found.isFIFO()) throw wrong('is a named pipe, which a command may wait for without end; put a file in its place')
+  if (found.isDirectory())
     throw wrong(
       'is a folder, as containers make one where a mounted file is missing; put the file with your settings in its place',
     )
