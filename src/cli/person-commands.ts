@@ -10,6 +10,7 @@ import { emptySummary } from '../ledger/runs.ts'
 import { cancelRun } from '../run/cancel-run.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { listPurchases } from '../web/reads/read-reports.ts'
+import { oneRun, shownState } from '../web/reads/read-runs.ts'
 import { linesOf, type UnitLine } from '../web/reads/unit-lines.ts'
 import { tellAfter } from './run-commands.ts'
 import { assertKnownPipelines, byAction, timesOf, wholeNumber, withDatabase, withRuntime } from './command-runtime.ts'
@@ -136,7 +137,10 @@ export const cancel: Handler = async (invocation) => {
     if (state === 'cancelled')
       output.line(`Run ${runId} is cancelled; ${counted(parked, 'unit')} returned to the plan. Nothing more is submitted for it.`)
     else if (state === 'interrupted') output.line(`Run ${runId} was interrupted before. No other command continues what it left.`)
-    else output.line(`Run ${runId} has already ended (${state}); nothing to stop.`)
+    else {
+      const run = await oneRun(database.kysely, runId)
+      output.line(`Run ${runId} has already ended (${run === null ? state : shownState(run)}); nothing to stop.`)
+    }
     if (withdrawn > 0)
       output.line(`${counted(withdrawn, 'failed purchase')} withdrawn: no night retries ${withdrawn === 1 ? 'it' : 'them'}.`)
     if (state === 'cancelled') output.line('Run the same command again to resume.')

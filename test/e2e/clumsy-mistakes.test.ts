@@ -134,6 +134,29 @@ test('cancelling a run that has ended says that there was nothing to stop', asyn
   expect([code, stdout]).toEqual([0, `Run ${rows[0]?.id} has already ended (done); nothing to stop.\n`])
 })
 
+test('cancelling a run that ended with a held unit calls it held, as the status does', async () => {
+  const rows = await db.query<{ id: string }>(
+    `insert into etl.runs (command, state, finished_at, summary) values ('backfill', 'failed', now(), '{"units": {"planned": 1, "held": 1, "failed": 0, "waiting": 0, "loaded": 0, "unchanged": 0}}') returning run_id::text as id`,
+  )
+  const { stdout } = await millrace('cancel', String(rows[0]?.id))
+  expect(stdout).toBe(`Run ${rows[0]?.id} has already ended (held); nothing to stop.\n`)
+})
+
+test('a .env that is a named pipe is refused with its name, instead of a wait without end', async () => {
+  execFileSync('mkfifo', [join(folder, '.env')])
+  const run = spawn(process.execPath, [launcher(), 'status'], {
+    cwd: folder,
+    env: cleanEnvironment(environment()),
+    timeout: 20_000,
+    killSignal: 'SIGKILL',
+  })
+  let said = ''
+  run.stderr.on('data', (chunk) => (said += String(chunk)))
+  const code = await new Promise((resolve) => run.on('close', resolve))
+  rmSync(join(folder, '.env'))
+  expect([code, said]).toEqual([2, expect.stringMatching(/\.env is a named pipe.*\[CONFIGURATION\]/s)])
+})
+
 test('an export of months that run backwards is refused like a backfill of them', async () => {
   const { code, stderr } = await millrace('export', 'keyword_months', '--from', '2026-09', '--to', '2026-08')
   expect([code, stderr]).toEqual([2, expect.stringContaining('--from 2026-09 lies after --to 2026-08; swap them.')])
