@@ -194,6 +194,10 @@ export const clipText = (text: string, columns: number): string => {
   return `${clipped}…`
 }
 
+/** What the service sent, for a terminal: control characters, which would steer it, as `\x1b`; line breaks and tabs stay. */
+export const showControls = (text: string): string =>
+  text.replaceAll(/[^\P{Cc}\n\t]/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
+
 /** `text` with paths below `folder` made relative to it. */
 export const nearPaths = (text: string, folder: string = process.cwd()): string => {
   if (folder === sep) return text

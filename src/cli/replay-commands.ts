@@ -8,7 +8,7 @@ import { listQuarantine, showQuarantine } from '../ledger/quarantine.ts'
 import { replayAnswer, replayRange, type ReplayResult, retryQuarantine } from '../run/replay.ts'
 import { assertKnownPipelines, byAction, rangeOf, wholeNumber, withDatabase, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { clipText } from './output.ts'
+import { clipText, showControls } from './output.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Sends no request to the service. */
@@ -64,8 +64,8 @@ const list = async (invocation: Invocation, pipelines: readonly string[]): Promi
       part: ({ part }) => String(part),
       line: ({ line }) => String(line),
       column: ({ column_name }) => column_name,
-      reason: ({ reason }) => reason,
-      raw: ({ raw }) => clipText(raw.replaceAll(/\s+/g, ' '), 60),
+      reason: ({ reason }) => showControls(reason),
+      raw: ({ raw }) => clipText(showControls(raw.replaceAll(/\s+/g, ' ')), 60),
     })
     output.line(
       total === 0
@@ -84,9 +84,9 @@ const show = async (invocation: Invocation, ids: readonly string[]): Promise<num
     const row = await showQuarantine(kysely, id)
     if (row === null) throw usageError(`No row ${id} is in quarantine; \`millrace quarantine list\` lists the rows.`)
     output.summary('quarantine show', { ...row })
-    for (const [name, value] of Object.entries(row)) if (name !== 'raw') output.line(`${name.padEnd(14)} ${String(value ?? '-')}`)
+    for (const [name, value] of Object.entries(row)) if (name !== 'raw') output.line(`${name.padEnd(14)} ${showControls(String(value ?? '-'))}`)
     output.line()
-    output.line(row.raw)
+    output.line(showControls(row.raw))
     return 0
   })
 }

@@ -142,6 +142,24 @@ test('cancelling a run that ended with a held unit calls it held, as the status 
   expect(stdout).toBe(`Run ${rows[0]?.id} has already ended (held); nothing to stop.\n`)
 })
 
+test('control characters of a rejected record are shown as text: they do not reach the terminal', async () => {
+  const rows = await db.query<{ id: string }>(
+    `with p as (insert into etl.pipelines (pipeline, version, parameters, source, account, window_every, dimensions, definition)
+        values ('raws', 1, '{}', 'web-analytics.keywords', 'default', 'month', '{domain}', '{}') returning pipeline_id),
+      a as (insert into etl.answer_rows (answer_id, job_id, asked_at, bytes, pipeline_id, shape_id, window_from, window_to, slice_id, sha256, landing)
+        select 1, 1, now(), 1, pipeline_id, 1, '2026-01-01', '2026-02-01', 1, '', 'l' from p returning answer_id)
+      insert into etl.quarantine (answer_id, job_id, pipeline, part, line, reason, raw)
+        select answer_id, 1, 'raws', 1, 2, E'bad \\x1b[2J', E'a\\x1b]0;owned\\x07b\\r\\u009bc' from a returning quarantine_id::text as id`,
+  )
+  const id = String(rows[0]?.id)
+  const show = await millrace('quarantine', 'show', id)
+  expect([show.code, show.stderr]).toEqual([0, ''])
+  expect(show.stdout).toContain('\na\\x1b]0;owned\\x07b\\x0d\\x9bc\n')
+  const list = await millrace('quarantine', 'list', 'raws')
+  for (const { stdout } of [show, list]) expect(stdout).not.toMatch(/[^\P{Cc}\n]/u)
+  expect((await millrace('quarantine', 'show', id, '--json')).events[0]).toMatchObject({ raw: 'a\x1b]0;owned\x07b\r\x9bc' })
+})
+
 test('a .env that is a named pipe is refused with its name, instead of a wait without end', async () => {
   execFileSync('mkfifo', [join(folder, '.env')])
   const run = spawn(process.execPath, [launcher(), 'status'], {
