@@ -60,6 +60,7 @@ export const withRuntime = async <T>(
       onLost: ({ code, message }) => {
         output.event({ event: 'error', code, message })
         output.note(`millrace: ${message} [${code}]`)
+        output.summary(invocation.name, { error: code })
         restoreScreen()
         process.exit(1)
       },

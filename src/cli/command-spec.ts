@@ -4,6 +4,8 @@ import type { Output } from './output.ts'
 
 /** The input of a command. Options come from commander, by camel-case name. */
 export interface Invocation {
+  /** As in a summary: `reports list`, `run`. */
+  readonly name: string
   readonly args: readonly string[]
   readonly options: Readonly<Record<string, unknown>>
   readonly output: Output

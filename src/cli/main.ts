@@ -159,7 +159,8 @@ const perform = async (
     setFlagsFromString('--semi-space-growth-factor=1')
     // Buffers of parallel reports outlive the young generation; without this V8 collects them only at a multiple of the memory in use.
     setFlagsFromString('--heap-growing-percent=40')
-    const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal, commands, program }
+    const called = { name: nameOf(spec, args), args, options, output, environment: process.env, folder: process.cwd() }
+    const invocation = { ...called, signal, commands, program }
     const code = await stopsWith(signal, () => handle(invocation))
     if (signal.aborted) await sumUpStopped(spec, args, output, isSignalled())
     return isSignalled() ? 130 : code

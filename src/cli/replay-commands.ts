@@ -84,7 +84,8 @@ const show = async (invocation: Invocation, ids: readonly string[]): Promise<num
     const row = await showQuarantine(kysely, id)
     if (row === null) throw usageError(`No row ${id} is in quarantine; \`millrace quarantine list\` lists the rows.`)
     output.summary('quarantine show', { ...row })
-    for (const [name, value] of Object.entries(row)) if (name !== 'raw') output.line(`${name.padEnd(14)} ${showControls(String(value ?? '-'))}`)
+    for (const [name, value] of Object.entries(row))
+      if (name !== 'raw') output.line(`${name.padEnd(14)} ${showControls(String(value ?? '-'))}`)
     output.line()
     output.line(showControls(row.raw))
     return 0

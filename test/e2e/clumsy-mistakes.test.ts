@@ -21,7 +21,7 @@ import { testWorld } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 // Nothing answers: each of these is told before anything is asked.
-const { folder, db, environment, millrace } = testWorld({ database: { published: true } })
+const { folder, db, environment, millrace, start } = testWorld({ database: { published: true } })
 
 test.each(['keyword,traffic_and_engagement', 'keywords,trafic_and_engagement'])(
   'names with a comma between them are written as the command takes them: %s',
@@ -159,6 +159,19 @@ test('control characters of a rejected record are shown as text: they do not rea
   for (const { stdout } of [show, list]) expect(stdout).not.toMatch(/[^\P{Cc}\n]/u)
   expect((await millrace('quarantine', 'show', id, '--json')).events[0]).toMatchObject({ raw: 'a\x1b]0;owned\x07b\r\x9bc' })
 })
+
+test('a command whose database was replaced ends with its error and, with --json, a summary', async () => {
+  const running = start(['worker', '--json'])
+  await expect
+    .poll(async () => (await db.query("update etl.processes set name = 'other:1-0' returning name")).length, { timeout: 20_000 })
+    .toBe(1)
+  const { code, events, stderr } = await running.result
+  expect(code, stderr).toBe(1)
+  expect(events.slice(-2)).toMatchObject([
+    { event: 'error', code: 'WAREHOUSE_COPY' },
+    { event: 'summary', command: 'worker', error: 'WAREHOUSE_COPY' },
+  ])
+}, 60_000)
 
 test('a .env that is a named pipe is refused with its name, instead of a wait without end', async () => {
   execFileSync('mkfifo', [join(folder, '.env')])
