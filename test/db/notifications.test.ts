@@ -5,7 +5,7 @@ import { releaseByPerson } from '../../src/ledger/release-unit.ts'
 import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { deliverNext, syncNotifications } from '../../src/ledger/deliveries.ts'
-import { insertQuarantine, listQuarantine } from '../../src/ledger/quarantine.ts'
+import { insertQuarantine, isOpenRecord, listQuarantine } from '../../src/ledger/quarantine.ts'
 import { readStatus } from '../../src/web/reads/read-status.ts'
 import { failJob, holdJob, parkJob } from '../../src/ledger/claim-fence.ts'
 import {
@@ -243,6 +243,20 @@ test('of a former version neither drift nor records in quarantine are told any m
   await loadedAs(db, other, newer, 2)
   expect(await look(former)).toEqual([])
   expect(await shown()).toEqual([false, 0, 0, 0, 2])
+
+  // Of many records each unit is looked up once.
+  const more = { jobId, runId: await newRun(db), pipeline }
+  await insertQuarantine(
+    k(),
+    answerId,
+    more,
+    Array.from({ length: 200 }, (_, line) => ({ ...entry, line, unitId })),
+  )
+  const { rows } = await sql<{
+    'QUERY PLAN': string
+  }>`explain (analyze) select count(*) from etl.quarantine q where ${isOpenRecord}`.execute(k())
+  const loops = rows.flatMap((row) => / on units u .*loops=(\d+)/.exec(row['QUERY PLAN'])?.[1] ?? []).map(Number)
+  expect(Math.max(...loops)).toBeLessThan(20)
 })
 
 const slack = [{ name: 'slack', grouped: true, repeatable: false }]
