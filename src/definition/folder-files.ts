@@ -11,7 +11,7 @@ export const folderFiles = async (folders: readonly string[], ending: RegExp) =>
   for (const folder of new Set(folders)) {
     const names = existsSync(folder) ? await readdir(folder) : []
     for (const name of names.filter((one) => ending.test(one) && !one.startsWith('.')).sort()) {
-      const text = withoutMark(readByHand(join(folder, name))).replaceAll('\r\n', '\n')
+      const text = withoutMark(readByHand(join(folder, name))).replaceAll(/\r\n?/g, '\n')
       files.push({ name, file: join(folder, name), text })
     }
   }

@@ -27,7 +27,13 @@ export const problemAt = (yaml: YamlFile, path: Path, message: string, part: 'ke
 export const readYaml = (file: string, text: string): { yaml: YamlFile | null; problems: readonly Problem[] } => {
   const counter = new LineCounter()
   const foreign = foreignAt(text)
-  const document = parseDocument(text, { lineCounter: counter, prettyErrors: false, version: '1.2', merge: false })
+  // The parser takes a CR alone for no line end: all behind a comment would be part of it.
+  const document = parseDocument(text.replaceAll(/\r(?!\n)/g, '\n'), {
+    lineCounter: counter,
+    prettyErrors: false,
+    version: '1.2',
+    merge: false,
+  })
   const problemAt = (offset: number, message: string): Problem => ({ file, ...placeOf(counter, offset), message })
   if (foreign >= 0) return { yaml: null, problems: [problemAt(foreign, notUtf8)] }
   // After a tab the parser reports errors in later lines that are correct; show only the tab.

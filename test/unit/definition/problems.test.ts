@@ -416,6 +416,10 @@ test.each([
   expect(problemsIn(text)).toEqual([expect.stringContaining(`pipelines/p.yaml:1:1: ${problem}`)])
 })
 
+test('a file whose lines end with CR alone is read: a comment ends with its line', () => {
+  expect(problemsIn(`# words\r${contractExample.replaceAll('\n', '\r')}`)).toEqual([])
+})
+
 test('text that is no UTF-8 is refused at its place: its letters would be asked for, and paid, wrong', () => {
   const refused = 'not UTF-8; save it as UTF-8, or some letters would be lost.'
   expect(problemsIn(change(contractExample, 'us, gb', 'u\uFFFD'))).toEqual([`pipelines/p.yaml:9:14: ${refused}`])
