@@ -124,7 +124,7 @@ export const closingLines = (preview: Preview): string[] => {
   const { jobs, pipelines } = preview
   const now = jobs.filter(({ held }) => !held)
   return [
-    `Now: ${totalWords(now)}, about ${formatSeconds(sum(pipelines, 'seconds'))}.`,
+    `Now${isBeyondBudgets(now, pipelines) ? ', as far as the budgets allow' : ''}: ${totalWords(now)}, about ${formatSeconds(sum(pipelines, 'seconds'))}.`,
     ...lookLines(pipelines),
     ...heldLines(jobs, pipelines),
     ...paceLines(pipelines),
@@ -133,6 +133,19 @@ export const closingLines = (preview: Preview): string[] => {
     priceLine(preview),
   ]
 }
+
+/** Whether a budget leaves a part of the purchases waiting. */
+const isBeyondBudgets = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipeline[]): boolean =>
+  pipelines.some((one) => {
+    const ofAccount = newestOf(pipelines).filter(({ account }) => account === one.account)
+    const planned = sum(ofAccount, ({ pipeline }) => sum(jobs.filter((job) => job.pipeline === pipeline), 'quota')) // biome-ignore format: one look
+    const mine = sum(jobs.filter((job) => job.pipeline === one.pipeline), 'quota') // biome-ignore format: one look
+    return (
+      one.doneOn !== null ||
+      within(one.budget, one.spent, mine) < mine ||
+      within(one.accountBudget, one.accountSpent, planned) < planned
+    )
+  })
 
 const totalWords = (jobs: readonly PreviewJob[]): string => {
   const { units, reports, requests, rows } = sums(jobs, 'units', 'reports', 'requests', 'rows')

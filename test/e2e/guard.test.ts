@@ -168,6 +168,7 @@ test('a plan beyond a budget says what is spent after it: no more than the budge
   await millrace('backfill', pipeline, '--from', '2025-11', '--to', '2026-09')
   const { stdout } = await succeeded(runWarm(['plan', pipeline], world.environment(), folder))
   expect(stdout).toMatch(/over a budget; continues each night/)
+  expect(stdout).toMatch(/Now, as far as the budgets allow: \d+ units/)
   expect(stdout).toMatch(/Month \(default\): \d+ of 60 credits spent, 60 after this, 0 left\./)
 })
 
