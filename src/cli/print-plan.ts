@@ -135,17 +135,23 @@ export const closingLines = (preview: Preview): string[] => {
 }
 
 /** Whether a budget leaves a part of the purchases waiting. */
-const isBeyondBudgets = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipeline[]): boolean =>
-  pipelines.some((one) => {
-    const ofAccount = newestOf(pipelines).filter(({ account }) => account === one.account)
-    const planned = sum(ofAccount, ({ pipeline }) => sum(jobs.filter((job) => job.pipeline === pipeline), 'quota')) // biome-ignore format: one look
-    const mine = sum(jobs.filter((job) => job.pipeline === one.pipeline), 'quota') // biome-ignore format: one look
+const isBeyondBudgets = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipeline[]): boolean => {
+  const byPipeline = Map.groupBy(jobs, ({ pipeline }) => pipeline)
+  const quotaOf = ({ pipeline }: PreviewPipeline): number => sum(byPipeline.get(pipeline) ?? [], 'quota')
+  const newest = newestOf(pipelines)
+  return pipelines.some((one) => {
+    const mine = quotaOf(one)
+    const ofAccount = sum(
+      newest.filter(({ account }) => account === one.account),
+      quotaOf,
+    )
     return (
       one.doneOn !== null ||
       within(one.budget, one.spent, mine) < mine ||
-      within(one.accountBudget, one.accountSpent, planned) < planned
+      within(one.accountBudget, one.accountSpent, ofAccount) < ofAccount
     )
   })
+}
 
 const totalWords = (jobs: readonly PreviewJob[]): string => {
   const { units, reports, requests, rows } = sums(jobs, 'units', 'reports', 'requests', 'rows')
