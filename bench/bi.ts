@@ -8,7 +8,7 @@ import { loadavg, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Mart } from '../src/core/mart.ts'
-import { passingSecret } from '../src/core/redact.ts'
+import { unregisteredSecret } from '../src/core/redact.ts'
 import type { Definition } from '../src/core/types.ts'
 import { type Database, openDatabase } from '../src/db/connect.ts'
 import { migrate } from '../src/db/migrate.ts'
@@ -203,7 +203,7 @@ const report = async (database: Database): Promise<void> => {
 
 const home = keptHome ?? mkdtempSync(join(tmpdir(), 'millrace-bench-'))
 const address = options.loading ? process.env['DATABASE_URL'] : options.database
-const databaseUrl = address === undefined ? null : passingSecret('DATABASE_URL', address)
+const databaseUrl = address === undefined ? null : unregisteredSecret('DATABASE_URL', address)
 const database = await openDatabase({ databaseUrl, home })
 try {
   await (options.loading ? loadForEver(database) : report(database))

@@ -1,6 +1,6 @@
 // Every unit of a pipeline as if it had been loaded this evening, written by the server: units, their answers and loads, done report jobs.
 import { type RawBuilder, sql } from 'kysely'
-import { asksOf, metricsOf } from '../src/core/asks.ts'
+import { requestDigest, metricsOf } from '../src/core/request-digest.ts'
 import type { Definition } from '../src/core/types.ts'
 import type { Database } from '../src/db/connect.ts'
 import type { Db } from '../src/db/tables.ts'
@@ -37,7 +37,7 @@ const askMonths = ({ sandbox, months }: NightWorld): Promise<Said[]> =>
 export const fillLedger = async (world: NightWorld, definition: Definition, source: Source): Promise<void> => {
   const { kysely, pool } = world.database
   const { pipelineId } = await kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))
-  const asked: Asked = { asks: asksOf(definition), metrics: metricsOf(definition) }
+  const asked: Asked = { asks: requestDigest(definition), metrics: metricsOf(definition) }
   if (source.kind === 'report') await fillReports(kysely, pipelineId, world.months, asked)
   else for (const said of await askMonths(world)) await fillWalks(kysely, pipelineId, said, asked)
   await pool.query('vacuum analyze')
@@ -94,7 +94,7 @@ export const fillLoadedWalks = async (
     `insert into etl.slices (pipeline_id, "values", wanted_since) select $1, string_to_array(s, ' '), 1 from unnest($2::text[]) s`,
     [pipelineId, said.slices.map((values) => values.join(' '))],
   )
-  const asked: Asked = { asks: asksOf(definition), metrics: metricsOf(definition) }
+  const asked: Asked = { asks: requestDigest(definition), metrics: metricsOf(definition) }
   for (const month of said.months) await fillWalks(kysely, pipelineId, month, asked)
 }
 

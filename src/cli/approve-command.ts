@@ -5,7 +5,7 @@ import type { Database } from '../db/connect.ts'
 import { approve, withdraw } from '../ledger/approvals.ts'
 import { stillBought } from '../ledger/approved-jobs.ts'
 import { approveLists, type HeldList, heldLists } from '../ledger/lists.ts'
-import { type WaitingWord, waitingWords } from '../web/reads/read-approvals.ts'
+import { type NeededApproval, neededApprovals } from '../web/reads/read-approvals.ts'
 import type { Status } from '../web/reads/read-status.ts'
 import { assertKnownPipelines, personWith, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -17,7 +17,7 @@ export const approveCommand: Handler = (invocation) =>
     if (options['withdraw'] === true && options['dryRun'] === true) throw usageError('--withdraw takes no --dry-run.')
     await assertKnownPipelines(database.kysely, invocation, args)
     if (options['withdraw'] === true) return withdrawApproved(invocation, database)
-    const waiting = await waitingWords(database.kysely, args)
+    const waiting = await neededApprovals(database.kysely, args)
     const held = await heldLists(database.kysely, args)
     if (options['dryRun'] === true) return show(invocation, waiting, held)
     const unpriced = new Set(waiting.flatMap(({ approval_id, credits }) => (credits === null ? [String(approval_id)] : [])))
@@ -46,7 +46,7 @@ export const approveCommand: Handler = (invocation) =>
 const nothing = (pipelines: readonly string[]): string =>
   `Nothing${pipelines.length === 0 ? '' : ` of ${pipelines.join(', ')}`} waits for approval. What \`millrace plan\` marks with * waits after the next run.`
 
-const show = ({ args, output }: Invocation, waiting: readonly WaitingWord[], held: readonly HeldList[]): number => {
+const show = ({ args, output }: Invocation, waiting: readonly NeededApproval[], held: readonly HeldList[]): number => {
   for (const one of waiting) output.event({ event: 'needs_approval', ...one })
   for (const one of held) output.event({ event: 'list_held', ...listEvent(one) })
   output.summary('approve', { dry_run: true, waiting: waiting.length, ...totals(waiting), lists: held.length })
@@ -64,7 +64,7 @@ const show = ({ args, output }: Invocation, waiting: readonly WaitingWord[], hel
 
 const listEvent = ({ heldSince, ...one }: HeldList) => ({ ...one, held_since: heldSince })
 
-const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
+const printWaiting = (output: Output, waiting: readonly NeededApproval[]): void =>
   output.table(waiting, {
     'needs approval': ({ pipeline }) => pipeline,
     why: ({ reasons }) => Object.keys(reasons).join(', '),
@@ -97,7 +97,10 @@ const withdrawApproved = async ({ args, output }: Invocation, database: Database
 }
 
 /** Prints purchases that need approval, and approved ones that are not bought yet. */
-export const printWords = (output: Output, { needs_approval, approved }: Pick<Status, 'needs_approval' | 'approved'>): void => {
+export const printApprovals = (
+  output: Output,
+  { needs_approval, approved }: Pick<Status, 'needs_approval' | 'approved'>,
+): void => {
   if (needs_approval.length > 0) {
     output.line()
     printWaiting(output, needs_approval)

@@ -2,7 +2,7 @@
 // datasets and dashboards in a running Superset. `millrace mcp`: figures for assistants, over standard input and output or HTTP; reads only bi.
 import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { isPrivate, plainAddress } from '../core/address.ts'
+import { isEncryptedOrLocal, plainAddress } from '../core/address.ts'
 import { counted } from '../core/counted.ts'
 import { hidePassword, readerLogin, type Settings } from '../core/env.ts'
 import { messageOf, settingError, usageError } from '../core/errors.ts'
@@ -133,7 +133,7 @@ const addressOf = (text: string | undefined): string => {
     throw usageError(
       `'${URL.parse(text)?.host || text}' is no address of Superset, expected for example https://superset.example.com.`,
     )
-  if (!isPrivate(url) && url.hostname.includes('.'))
+  if (!isEncryptedOrLocal(url) && url.hostname.includes('.'))
     throw usageError(`${url.origin} would carry a password in the open; use its https address.`)
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
 }

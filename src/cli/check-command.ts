@@ -20,7 +20,7 @@ import { unreadFiles } from '../definition/folder-files.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { readMarts } from '../definition/marts.ts'
 import { readNotifyFile } from '../definition/notify-file.ts'
-import { type Problem, placeOf, suggest } from '../definition/problem.ts'
+import { type Problem, parsePlace, suggest } from '../definition/problem.ts'
 import { priceName, sourceOf } from '../plan/plan-context.ts'
 import { accountsOf, type ApiSettings, exampleTrouble, originOf, originTrouble, readApiSettings } from '../run/apis.ts'
 import { databaseSilenceMs, guarded, ownFolders, sourceFolders } from '../run/open-runtime.ts'
@@ -59,7 +59,7 @@ export const checkCommand: Handler = async (invocation) => {
   }
   // Errors last: that is where a terminal stops.
   for (const { area, result, message } of findings.toSorted((left, right) => right.result.localeCompare(left.result))) {
-    output.event({ event: 'finding', area, level: result, message, ...placeOf(message) })
+    output.event({ event: 'finding', area, level: result, message, ...parsePlace(message) })
     output.line(`${paint(stateTone(result), result)} (${area}): ${message}`)
   }
   const countOf = (wanted: string): number => notes.all.filter(({ result }) => result === wanted).length

@@ -17,7 +17,7 @@ import { actor, type WebContext } from '../web/context.ts'
 import { listen, webSettings } from '../web/web-server.ts'
 import { interruptedCode, untilInterrupted, withRuntime } from './command-runtime.ts'
 import { type Handler, type Invocation, pagePort } from './command-spec.ts'
-import { reasonsOf } from '../web/foresight.ts'
+import { reasonsOf } from '../web/plan-cache.ts'
 
 const shownTicks = 5
 

@@ -8,13 +8,13 @@ import { withPackages } from '../core/optional-package.ts'
 import { redact, secret } from '../core/redact.ts'
 import { traceWith } from '../core/trace.ts'
 import { version } from '../core/shipped.ts'
-import { showWaits } from '../core/waiting.ts'
+import { setWaitListener } from '../core/waiting.ts'
 import { databaseError, isDatabaseError } from '../db/database-error.ts'
-import { stopsWith } from '../db/stoppable.ts'
-import { placeOf } from '../definition/problem.ts'
+import { cancelOn } from '../db/stoppable.ts'
+import { parsePlace } from '../definition/problem.ts'
 import { type CommandSpec, sharedOptions } from './command-spec.ts'
 import { commands } from './commands.ts'
-import { clearBar, columnsOf, createOutput, nearPaths, type Output, paint, restoreScreen, wrapText } from './output.ts'
+import { clearBar, columnsOf, createOutput, shortenPaths, type Output, paint, restoreScreen, wrapText } from './output.ts'
 
 /** Codes that mean nothing was called and the caller must change something first. */
 const usageCodes: ReadonlySet<ErrorCode> = new Set([
@@ -147,7 +147,7 @@ const perform = async (
   { signal, isSignalled }: Interruption,
 ): Promise<number> => {
   const output = createOutput(options['json'] === true)
-  showWaits((message) => {
+  setWaitListener((message) => {
     output.event({ event: 'notice', code: 'WAITING', message })
     output.note(message)
   })
@@ -161,7 +161,7 @@ const perform = async (
     setFlagsFromString('--heap-growing-percent=40')
     const called = { name: nameOf(spec, args), args, options, output, environment: process.env, folder: process.cwd() }
     const invocation = { ...called, signal, commands, program }
-    const code = await stopsWith(signal, () => handle(invocation))
+    const code = await cancelOn(signal, () => handle(invocation))
     if (signal.aborted) await sumUpStopped(spec, args, output, isSignalled())
     return isSignalled() ? 130 : code
   } catch (thrown) {
@@ -210,11 +210,11 @@ const report = (error: unknown, output: Output): ErrorCode => {
   const text = isEtlError(error)
     ? error.message
     : `A defect in Millrace: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}`
-  const said = wrapText(`${paint('red', 'millrace:', process.stderr)} ${nearPaths(text)} [${code}]`, columnsOf(process.stderr))
+  const said = wrapText(`${paint('red', 'millrace:', process.stderr)} ${shortenPaths(text)} [${code}]`, columnsOf(process.stderr))
   process.stderr.write(`${redact(said)}\n`)
   // Each with its file, line and column, for editors and CI.
   const problems = isEtlError(error) && Array.isArray(error.context['problems']) ? { problems: error.context['problems'] } : {}
-  output.event({ event: 'error', code, message: text, ...placeOf(text), ...problems })
+  output.event({ event: 'error', code, message: text, ...parsePlace(text), ...problems })
   return code
 }
 

@@ -26,7 +26,7 @@ const shown = (cell: Cell): string => (typeof cell === 'number' ? formatNumber(c
 let hasBar = false
 
 /** Tells that a progress bar is on the screen: output then replaces its line, and the bar is drawn again below. */
-export const barIsDrawn = (isDrawn: boolean): void => {
+export const setBarVisible = (isDrawn: boolean): void => {
   hasBar = isDrawn
 }
 
@@ -60,7 +60,7 @@ export const createOutput = (json: boolean) => {
     const columns = text.includes('\n') ? null : columnsOf(process.stdout)
     if (json) return
     clearBar()
-    process.stdout.write(`${redact(wrapText(nearPaths(text), columns))}\n`)
+    process.stdout.write(`${redact(wrapText(shortenPaths(text), columns))}\n`)
   }
   /** One JSON object on standard output; only with `--json`. */
   const event = (value: Readonly<Record<string, unknown>>): void => {
@@ -80,7 +80,7 @@ export const createOutput = (json: boolean) => {
     /** A remark on standard error, in both modes. */
     note: (text: string): void => {
       clearBar()
-      process.stderr.write(`${redact(wrapText(nearPaths(text), columnsOf(process.stderr)))}\n`)
+      process.stderr.write(`${redact(wrapText(shortenPaths(text), columnsOf(process.stderr)))}\n`)
     },
     /** A line of the log: JSON for machines, plain words for a person at a terminal. */
     log: (text: string): void => {
@@ -199,7 +199,7 @@ export const showControls = (text: string): string =>
   text.replaceAll(/[^\P{Cc}\n\t]/gu, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, '0')}`)
 
 /** `text` with paths below `folder` made relative to it. */
-export const nearPaths = (text: string, folder: string = process.cwd()): string => {
+export const shortenPaths = (text: string, folder: string = process.cwd()): string => {
   if (folder === sep) return text
   const above = `${folder}${sep}`
   return text

@@ -12,7 +12,7 @@ import type { Runtime } from '../run/runtime.ts'
 import { listPurchases } from '../web/reads/read-reports.ts'
 import { oneRun, shownState } from '../web/reads/read-runs.ts'
 import { linesOf, type UnitLine } from '../web/reads/unit-lines.ts'
-import { tellAfter } from './run-commands.ts'
+import { notifyAfterRun } from './run-commands.ts'
 import { assertKnownPipelines, byAction, timesOf, wholeNumber, withDatabase, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { fields } from './output.ts'
@@ -95,7 +95,7 @@ export const release: Handler = async (invocation) => {
   // The key is needed only for units that must be requested again: a held answer loads without it.
   return withRuntime(invocation, { callsService: false, usesLanding: true, pipelines: [] }, async (runtime, progress) => {
     const result = await releaseUnits(runtime, ids, invocation.signal)
-    if (result.run !== null) await tellAfter(runtime, result.run)
+    if (result.run !== null) await notifyAfterRun(runtime, result.run)
     progress.stop()
     return printReleased(invocation, runtime, result)
   })

@@ -1,10 +1,10 @@
 // The plan on one screen: what would be requested and why, what it costs, what needs approval; or in full, as events.
 import { aboutCredits, counted, formatNumber, sum, sums } from '../core/counted.ts'
-import { exact } from '../core/learned-price.ts'
+import { rounded } from '../core/learned-price.ts'
 import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 import type { Offer } from '../plan/older-months.ts'
 import { clipText, formatSeconds, type Output, showWindows } from './output.ts'
-import { isVersion, type PlannedReason, reasonsOf } from '../web/foresight.ts'
+import { isVersion, type PlannedReason, reasonsOf } from '../web/plan-cache.ts'
 
 /** @param command the one that is planned: `run`, `backfill`, `plan` */
 export const printPlan = (output: Output, command: string, preview: Preview): void => {
@@ -343,7 +343,7 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
     rows: { read: rows, inserted: rows, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
     requests: sum(now, 'requests'),
     reports_submitted: sum(now, 'reports'),
-    quota_used: Math.ceil(exact(sum(now, 'quota'))),
+    quota_used: Math.ceil(rounded(sum(now, 'quota'))),
     // Units without a known price are not in `quota_used`.
     unpriced_units: sum(unpriced, 'units'),
     quota_range: rangeOf(now),

@@ -5,9 +5,9 @@ import { counted, formatNumber } from '../core/counted.ts'
 import { unansweredCodes } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { timeIn } from '../core/window.ts'
-import { showWaits } from '../core/waiting.ts'
+import { setWaitListener } from '../core/waiting.ts'
 import { type Counters, createProgress, type Progress, type RunEvent } from '../run/progress.ts'
-import { barIsDrawn, clearBar, columnsOf, formatSeconds, type Output, paint, stateTone, wrapText } from './output.ts'
+import { setBarVisible, clearBar, columnsOf, formatSeconds, type Output, paint, stateTone, wrapText } from './output.ts'
 
 /** Interval of plain lines while only the counters change. */
 const plainEveryMs = 10_000
@@ -28,12 +28,12 @@ export const showProgress = (output: Output, hasBar: boolean): ProgressView => {
     view.event(event)
   })
   const view = createView(createProgressLine(progress), hasBar && process.stderr.isTTY && !output.json ? newBar() : null)
-  const before = showWaits((message) => progress.emit({ event: 'notice', code: 'WAITING', message }))
+  const before = setWaitListener((message) => progress.emit({ event: 'notice', code: 'WAITING', message }))
   let stopped = false
   const stop = (): void => {
     if (!stopped) view.stop()
     stopped = true
-    showWaits(before)
+    setWaitListener(before)
   }
   const aside = async <T>(ask: () => Promise<T>): Promise<T> => {
     view.hide()
@@ -132,13 +132,13 @@ const createView = (line: ProgressLine, bar: cliProgress.SingleBar | null) => {
   }
   const show = (): void => {
     bar?.start(1, 0, { text: 'planning' })
-    barIsDrawn(bar !== null)
+    setBarVisible(bar !== null)
     timer = setInterval(draw, bar === null ? plainEveryMs : 100).unref()
   }
   const hide = (): void => {
     clearInterval(timer)
     bar?.stop()
-    barIsDrawn(false)
+    setBarVisible(false)
   }
   show()
   return {

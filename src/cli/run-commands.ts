@@ -4,7 +4,7 @@ import { aboutCredits, counted, formatNumber } from '../core/counted.ts'
 import { usageError } from '../core/errors.ts'
 import { parseOnly } from '../core/only.ts'
 import { createInterface } from 'node:readline/promises'
-import { stopsWith } from '../db/stoppable.ts'
+import { cancelOn } from '../db/stoppable.ts'
 import { type PreviewPipeline, previewRun } from '../plan/dry-run.ts'
 import { checkScope } from '../plan/frames.ts'
 import { approveRest, forecastBacklog } from '../plan/spread-backfill.ts'
@@ -18,7 +18,7 @@ import { type RunResult, runJobs } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { alarmingOf } from '../schedule/notify/receivers.ts'
 import { createPing, notify } from '../schedule/notify/send-alarms.ts'
-import { waitingWords } from '../web/reads/read-approvals.ts'
+import { neededApprovals } from '../web/reads/read-approvals.ts'
 import { personWith, rangeOf, rangeScope, timesOf, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import type { Output } from './output.ts'
@@ -93,7 +93,7 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
     const after = await afterRun(runtime, result)
     if (isNight && result.state !== 'cancelled') await sweep(runtime)
     await ping(result.state === 'done' ? 'success' : 'fail')
-    await tellAfter(runtime, result)
+    await notifyAfterRun(runtime, result)
     progress.stop()
     sayEnded(output, command, result, after)
     // Purchases that need approval may be recorded under another run that planned at the same time.
@@ -175,16 +175,16 @@ const afterRun = async (runtime: Runtime, { state }: RunResult) => {
   const isWhole = state === 'done' || state === 'failed'
   const find = async () => ({
     spread: await forecastBacklog(runtime, definitions),
-    waiting: await waitingWords(database.kysely, pipelines),
+    waiting: await neededApprovals(database.kysely, pipelines),
     needsApproval: await nightNeedsApproval(database.kysely, definitions),
   })
   const nothing = { spread: [], waiting: [], needsApproval: false }
-  return isWhole ? find() : stopsWith(AbortSignal.timeout(stoppedForMs), find).catch(() => nothing)
+  return isWhole ? find() : cancelOn(AbortSignal.timeout(stoppedForMs), find).catch(() => nothing)
 }
 
 /** Sends alarms; after a stopped run for at most `stoppedForMs`. */
-export const tellAfter = (runtime: Runtime, { state }: RunResult): Promise<void> =>
-  state === 'done' || state === 'failed' ? notify(runtime) : stopsWith(AbortSignal.timeout(stoppedForMs), () => notify(runtime))
+export const notifyAfterRun = (runtime: Runtime, { state }: RunResult): Promise<void> =>
+  state === 'done' || state === 'failed' ? notify(runtime) : cancelOn(AbortSignal.timeout(stoppedForMs), () => notify(runtime))
 
 /** Time limit for the reports of a stopped run, so that it ends although another session holds a lock. */
 const stoppedForMs = 500

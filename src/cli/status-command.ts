@@ -9,7 +9,7 @@ import { definitionsIn } from '../run/open-runtime.ts'
 import { shownState } from '../web/reads/read-runs.ts'
 import { readStatus, type Status } from '../web/reads/read-status.ts'
 import type { CoverageMonth } from '../web/reads/read-windows.ts'
-import { printWords } from './approve-command.ts'
+import { printApprovals } from './approve-command.ts'
 import {
   assertKnownPipelines,
   pipelinesFolder,
@@ -100,7 +100,7 @@ const print = (output: Output, status: Status, display: string, times: Times): v
     output.line(
       `If the service changes its method, this is noticed for ${young.map(({ pipeline, breaks_noticed_from: from }) => `${pipeline} from ${from} on`).join(', ')}.`,
     )
-  printWords(output, status)
+  printApprovals(output, status)
   printTroubled(output, status)
   printReplays(output, status)
   printReports(output, status)

@@ -4,7 +4,7 @@
 export const isLoopback = (host: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]|::1)$/i.test(host)
 
 /** Whether what is sent there cannot be read on the way: https, or http to this machine. */
-export const isPrivate = ({ protocol, hostname }: URL): boolean =>
+export const isEncryptedOrLocal = ({ protocol, hostname }: URL): boolean =>
   protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))
 
 /** An http or https address of host and path alone; null: the text is none. */

@@ -23,7 +23,7 @@ export const excerpt = (text: string, most = 80): string => {
 }
 
 /** A valid row whose period was not requested. */
-export interface Stray {
+export interface UnrequestedRow {
   readonly period: string
   /** The request covers the period, because the service offers no smaller span. */
   readonly isExpected: boolean
@@ -33,9 +33,9 @@ export interface Stray {
 export class CellError extends Error {
   override readonly name = 'CellError'
   /** See `RowError`. */
-  readonly stray: Stray | null
+  readonly stray: UnrequestedRow | null
 
-  constructor(message: string, stray: Stray | null = null) {
+  constructor(message: string, stray: UnrequestedRow | null = null) {
     super(message)
     this.stray = stray
   }
@@ -45,7 +45,7 @@ export class CellError extends Error {
 export class UnaskedError extends CellError {}
 
 /** Throws a CellError: the record is rejected, parsing continues. */
-export const refuse = (cell: string, expected: string): never => {
+const rejectCell = (cell: string, expected: string): never => {
   throw new CellError(`'${excerpt(cell, 60)}' is not ${expected}`)
 }
 
@@ -72,7 +72,7 @@ export const isNullWord = (cell: string): boolean => {
 }
 
 /** Every whole number with at most so many digits fits into `bits` bits, signed. */
-export const sureDigits = (bits: bigint): number => String(2n ** (bits - 1n) - 1n).length - 1
+export const safeDigits = (bits: bigint): number => String(2n ** (bits - 1n) - 1n).length - 1
 
 const decimal = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,6}))?$/
 
@@ -87,17 +87,17 @@ const read = (text: string) => {
 
 /** Canonical digits: no plus, no leading zeros, no fraction. `12.0` and `1.2e1` are 12; `12.5` is rounded where the definition says how, else refused. */
 export const castInteger = (type: string, bits: bigint, rounding: RoundingMode | null = null): Cast => {
-  const plain = new RegExp(`^(?:0|-?[1-9]\\d{0,${sureDigits(bits) - 1}})$`)
+  const plain = new RegExp(`^(?:0|-?[1-9]\\d{0,${safeDigits(bits) - 1}})$`)
   const [least, most] = [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n]
   return (cell) => {
     const text = cell.trim()
     if (plain.test(text)) return text
     const number = read(text)
-    if (number === null) return refuse(cell, 'a whole number')
+    if (number === null) return rejectCell(cell, 'a whole number')
     const digits = wholeDigits(number, rounding)
-    if (digits === null) return refuse(cell, 'a whole number')
+    if (digits === null) return rejectCell(cell, 'a whole number')
     const value = digits.length > 20 ? null : BigInt(`${number.sign === '-' ? '-' : ''}${digits}`)
-    if (value === null || value < least || value > most) return refuse(cell, `in the range of ${type} (${least} to ${most})`)
+    if (value === null || value < least || value > most) return rejectCell(cell, `in the range of ${type} (${least} to ${most})`)
     return value.toString()
   }
 }
@@ -128,10 +128,10 @@ export const castNumeric = (cell: string): string => {
   if (cell.length < maxWholeDigits && /^-?\d+(?:\.\d+)?$/.test(cell)) return cell
   const text = cell.trim()
   const number = read(text)
-  if (number === null) return refuse(cell, 'a number')
+  if (number === null) return rejectCell(cell, 'a number')
   const { whole, fraction, exponent } = number
   if (whole.length + exponent > maxWholeDigits || fraction.length - exponent > maxFractionDigits)
-    return refuse(
+    return rejectCell(
       cell,
       `a number of a length that can be indexed (${maxWholeDigits} digits before the point, ${maxFractionDigits} after it)`,
     )
@@ -149,7 +149,7 @@ const timeForm = new RegExp(`^(\\d{4}-\\d{2}-\\d{2})${clock}${zone}$`)
 /** `YYYY-MM-DD`, also where a time of day follows. */
 export const castDate = (cell: string): string => {
   const day = dateForm.exec(cell.trim())?.[1]
-  return day !== undefined && isDay(day) ? day : refuse(cell, 'a date (YYYY-MM-DD)')
+  return day !== undefined && isDay(day) ? day : rejectCell(cell, 'a date (YYYY-MM-DD)')
 }
 
 /** First day of the period a row is for: `YYYY-MM`, a date, or a time. @param monthly dates become the first of their month */
@@ -158,7 +158,7 @@ export const castPeriod =
   (cell: string): string => {
     const text = cell.trim()
     const day = /^\d{4}-\d{2}$/.test(text) ? `${text}-01` : dateForm.exec(text)?.[1]
-    if (day === undefined || !isDay(day)) return refuse(cell, 'a period (YYYY-MM or YYYY-MM-DD)')
+    if (day === undefined || !isDay(day)) return rejectCell(cell, 'a period (YYYY-MM or YYYY-MM-DD)')
     return monthly ? `${day.slice(0, 8)}01` : day
   }
 
@@ -166,7 +166,7 @@ export const castPeriod =
 export const castTimestamp = (cell: string): string => {
   const text = cell.trim()
   const day = timeForm.exec(text)?.[1]
-  return day !== undefined && isDay(day) ? text : refuse(cell, 'a time with its zone (2026-01-31T12:00:00Z)')
+  return day !== undefined && isDay(day) ? text : rejectCell(cell, 'a time with its zone (2026-01-31T12:00:00Z)')
 }
 
 /** Every element quoted, so that commas, braces and the word NULL stay words. */
@@ -221,5 +221,5 @@ const no = new Set(['false', 'f', '0', 'no'])
 
 export const castBoolean: Cast = (cell) => {
   const word = cell.trim().toLowerCase()
-  return yes.has(word) ? 't' : no.has(word) ? 'f' : refuse(cell, 'true or false')
+  return yes.has(word) ? 't' : no.has(word) ? 'f' : rejectCell(cell, 'true or false')
 }

@@ -22,7 +22,7 @@ export const systemClock: Clock = {
 }
 
 /** A clock for spans within a process: it pauses where the system clock is set back, so that no timer waits for the difference. */
-export const steadyTime = ({ now }: Pick<Clock, 'now'>): (() => number) => {
+export const monotonicTime = ({ now }: Pick<Clock, 'now'>): (() => number) => {
   let [seenAt, setBackMs] = [now(), 0]
   return () => {
     const at = now()
@@ -33,7 +33,7 @@ export const steadyTime = ({ now }: Pick<Clock, 'now'>): (() => number) => {
 }
 
 /** Runs work one after another; an error of earlier work does not stop later work. */
-export const createTurns = () => {
+export const createSerialQueue = () => {
   let last: Promise<unknown> = Promise.resolve()
   return <T>(work: () => Promise<T>): Promise<T> => {
     const mine = last.then(work)
@@ -52,7 +52,7 @@ export const once = <A extends readonly unknown[], T>(work: (...given: A) => T):
 }
 
 /** Resolves as `waited`, or rejects with the signal's reason as soon as it aborts. */
-export const orAborted = async <T>(waited: Promise<T>, signal: AbortSignal): Promise<T> => {
+export const raceAbort = async <T>(waited: Promise<T>, signal: AbortSignal): Promise<T> => {
   signal.throwIfAborted()
   const stopped = Promise.withResolvers<never>()
   const listening = addAbortListener(signal, () => stopped.reject(signal.reason))

@@ -10,7 +10,7 @@ import {
   castTextArray,
   castTimestamp,
   type RoundingMode,
-  sureDigits,
+  safeDigits,
 } from './cast-cell.ts'
 
 export interface ColumnTypeEntry {
@@ -67,7 +67,7 @@ const type = (
 ): ColumnTypeEntry => ({ ...rest, ...more, catalog, parquet, contract })
 
 const whole = (name: string, bits: bigint) => ({
-  ...{ isNumber: true, isListable: true, copiedAs: sureDigits(bits), example: () => '2' },
+  ...{ isNumber: true, isListable: true, copiedAs: safeDigits(bits), example: () => '2' },
   cast: castInteger(name, bits),
   rounded: (mode: RoundingMode) => castInteger(name, bits, mode),
 })

@@ -50,7 +50,7 @@ const holds = (reading: AnyReading, { least, most }: Span, announced: number): b
   reading.startsWith('non_empty_cells') ? announced >= least && announced <= most : announced === least || announced === most
 
 /** The readings under which the report has the announced size. */
-export const agreeing = <Reading extends AnyReading>(
+export const matchingReadings = <Reading extends AnyReading>(
   announced: number,
   arrived: Arrived,
   readings: readonly Reading[],

@@ -61,7 +61,7 @@ export interface TestFinding {
   readonly expectedFrom: string | null
 }
 
-const percent = (share: number): string => `${Number((share * 100).toPrecision(6))}%`
+const formatShare = (share: number): string => `${Number((share * 100).toPrecision(6))}%`
 
 const format = new Intl.NumberFormat('en', { maximumSignificantDigits: 7 })
 
@@ -80,7 +80,7 @@ const between = ({ from, to }: Bounds): string =>
 
 const totalOf = (column: string | null): string => (column === null ? 'the number of rows' : `the sum of ${column}`)
 
-const besides = ({ allow }: RowTest): string => (allow === 0 ? '' : `, but for ${percent(allow)} of the rows`)
+const besides = ({ allow }: RowTest): string => (allow === 0 ? '' : `, but for ${formatShare(allow)} of the rows`)
 
 /** What is expected, as the end of "expected: ...". */
 export const expectationOf = (test: DataTest): string => {
@@ -90,15 +90,15 @@ export const expectationOf = (test: DataTest): string => {
     case 'accepted':
       return `${test.column} is one of ${test.values.join(', ')}${besides(test)}`
     case 'not_null':
-      return `${test.column} has a value in ${test.allow === 0 ? 'every row' : `at least ${percent(1 - test.allow)} of the rows`}`
+      return `${test.column} has a value in ${test.allow === 0 ? 'every row' : `at least ${formatShare(1 - test.allow)} of the rows`}`
     case 'sum_of': {
-      const apart = 'share' in test.within ? percent(test.within.share) : shownNumber(test.within.amount)
+      const apart = 'share' in test.within ? formatShare(test.within.share) : shownNumber(test.within.amount)
       return `${test.column} is ${test.of.join(' + ')}, within ${apart}${besides(test)}`
     }
     case 'ratio':
       return `${totalOf(test.column)} is ${between(test.bounds)} times that of the period before${least(test)}`
     case 'restated':
-      return `${totalOf(test.column)} is within ${percent(test.share)} of what is loaded${least(test)}`
+      return `${totalOf(test.column)} is within ${formatShare(test.share)} of what is loaded${least(test)}`
   }
 }
 

@@ -2,11 +2,11 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse as parseDotenv } from 'dotenv'
-import { EtlError, setPlaces, settingError } from './errors.ts'
+import { EtlError, setSettingPlaces, settingError } from './errors.ts'
 import { landingSetting } from './landing-setting.ts'
 import { type ReadAgain, type Secret, secret } from './redact.ts'
 import { type Environment, readAll } from './read-setting.ts'
-import { fileAgain } from './secret-files.ts'
+import { secretFileReader } from './secret-files.ts'
 import { withSecrets } from './secret-settings.ts'
 
 /** Settings of the program itself. An API's folder under `sources` reads its own from `raw`. */
@@ -17,7 +17,7 @@ export const readSettings = (environment: Readonly<Record<string, string | undef
   const raw: Environment = withSecrets(merged(environment, folder))
   const home = resolve(folder, raw['MILLRACE_HOME'] || '.millrace')
   const [warehouse, landing] = readAll([
-    () => databaseUrl(raw['DATABASE_URL'], fileAgain(raw, 'DATABASE_URL')),
+    () => databaseUrl(raw['DATABASE_URL'], secretFileReader(raw, 'DATABASE_URL')),
     () => landingSetting(raw, home, folder),
   ])
   return Object.freeze({
@@ -45,7 +45,7 @@ const merged = (environment: Readonly<Record<string, string | undefined>>, folde
   const lines = text
     .split('\n')
     .map((line, index) => [/^\s*(?:export\s+)?(\w+)\s*=/.exec(line)?.[1] ?? '', `.env:${index + 1}`] as const)
-  setPlaces(lines.filter(([name]) => environment[name] === undefined))
+  setSettingPlaces(lines.filter(([name]) => environment[name] === undefined))
   for (const [name, value] of Object.entries(environment)) if (value !== undefined) values[name] = value
   return values
 }

@@ -79,7 +79,7 @@ export const errorCodes = {
 export type ErrorCode = keyof typeof errorCodes
 
 /** Why the service may accept a part of a refused request: the part is smaller, or lacks the dates or the values that were refused. */
-export type RefusedPart = 'size' | 'dates' | 'values'
+export type SplitReason = 'size' | 'dates' | 'values'
 
 /** What happens to a job after an error, where the code alone does not decide it. `src/run/settle.ts` reads it. */
 export type Follows =
@@ -95,7 +95,7 @@ export type Follows =
    * The service certainly refused the whole: smaller jobs find out which part it accepts. A job that cannot be split waits `elseInMs`, or follows its code.
    * `by`: the dimension whose values are published each at its own time. Default: all values of a window are published together.
    */
-  | { readonly next: 'split'; readonly about: RefusedPart; readonly by?: string; readonly elseInMs?: number }
+  | { readonly next: 'split'; readonly about: SplitReason; readonly by?: string; readonly elseInMs?: number }
   /** Every part of the request would be refused, too: the code decides. */
   | { readonly next: 'as its code says' }
   /** The job is tried again after so long. `isFinal`: by a later run, this run does not wait. */
@@ -169,7 +169,7 @@ export const usageError = (message: string, cause?: unknown): EtlError => new Et
 const places = new Map<string, string>()
 
 /** From now on `settingError` puts the place in front of a setting's name. */
-export const setPlaces = (found: Iterable<readonly [name: string, place: string]>): void => {
+export const setSettingPlaces = (found: Iterable<readonly [name: string, place: string]>): void => {
   places.clear()
   for (const [name, place] of found) places.set(name, place)
 }

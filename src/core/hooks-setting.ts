@@ -1,9 +1,9 @@
 // The address to which services send webhooks: this program's address from outside, with a secret part of the path.
 import { createHmac } from 'node:crypto'
-import { isPrivate, plainAddress } from './address.ts'
+import { isEncryptedOrLocal, plainAddress } from './address.ts'
 import { settingError } from './errors.ts'
 import { type Environment, readAll } from './read-setting.ts'
-import { passingSecret, type Secret, secret } from './redact.ts'
+import { unregisteredSecret, type Secret, secret } from './redact.ts'
 
 const addressName = 'MILLRACE_PUBLIC_URL'
 const secretName = 'MILLRACE_HOOK_SECRET'
@@ -20,7 +20,7 @@ export const hooksSetting = (raw: Environment) => {
   const token = secret('path of webhooks', createHmac('sha256', key).update('millrace webhooks').digest('hex').slice(0, 40))
   // `redact` already knows the secret part; one more secret for each of a million reports would make it slow.
   const addressOf = (path: string): Secret | null =>
-    base === null ? null : passingSecret('address of a webhook', `${base}/hooks/${token.reveal()}/${path}`)
+    base === null ? null : unregisteredSecret('address of a webhook', `${base}/hooks/${token.reveal()}/${path}`)
   return {
     /** The part of the path that only the service and we know. */
     token,
@@ -44,7 +44,7 @@ const publicAddress = (raw: Environment): string | null => {
   const text = raw[addressName]
   if (!text) return null
   const url = plainAddress(text)
-  if (url === null || !isPrivate(url))
+  if (url === null || !isEncryptedOrLocal(url))
     throw settingError(`${addressName} is '${text}', expected an https address such as https://etl.example.com.`)
   return url.href.replace(/\/$/, '')
 }

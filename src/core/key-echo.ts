@@ -17,8 +17,8 @@ let beginnings = /(?!)/g
 let whole: RegExp | null = null
 let reach = 0
 
-/** From now on `echoesIn` finds this key. */
-export const watchKey = (text: string): void => {
+/** From now on `findKeyEchoes` finds this key. */
+export const registerKey = (text: string): void => {
   if (text.length < shortest) return
   const bytes = Buffer.from(text)
   const encoded = [bytes.toString('base64').replace(/=+$/, ''), bytes.toString('base64url'), bytes.toString('hex')]
@@ -83,7 +83,7 @@ export const latin1Of = ({ buffer, byteOffset, length }: Uint8Array): string =>
  * Every echo in order; the longest where a key contains another. Up to `ready` no other echo can appear, whatever bytes follow. @param text bytes as latin1
  * @param isEnd no more bytes come: an incomplete echo at the end does not count
  */
-export const echoesIn = (text: string, isEnd: boolean) => {
+export const findKeyEchoes = (text: string, isEnd: boolean) => {
   const decided = isEnd ? text.length : Math.max(0, text.length - reach)
   const found: { at: number; end: number }[] = []
   beginnings.lastIndex = 0

@@ -11,23 +11,23 @@ export interface PurchaseSize {
 }
 
 /** What a walk over so many rows costs: full pages, and a last page for the rest. @param rows null: not known, one page is assumed */
-export const walkCredits = (known: PriceKnown, rows: number | null, pageSize: number): CreditRange | null => {
+export const walkCredits = (known: KnownPrice, rows: number | null, pageSize: number): CreditRange | null => {
   const left = Math.max(0, Math.round((rows ?? pageSize) - pageSize))
   const pageOf = (count: number, asked = count) => creditsFor(known, { rowsAsked: asked, rows: count, metrics: 1, values: 1 })
   const first = pageOf(Math.min(rows ?? pageSize, pageSize), pageSize)
   const full = Math.floor(left / pageSize)
-  return add(first, times(pageOf(pageSize), full), left % pageSize === 0 ? free : pageOf(left % pageSize))
+  return addRanges(first, multiplyRange(pageOf(pageSize), full), left % pageSize === 0 ? free : pageOf(left % pageSize))
 }
 
 const free: CreditRange = { low: 0, high: 0, likely: 0 }
 
-export const times = (range: CreditRange | null, count: number): CreditRange | null =>
+export const multiplyRange = (range: CreditRange | null, count: number): CreditRange | null =>
   range === null
     ? null
     : { low: range.low * count, high: range.high * count, likely: range.likely === null ? null : range.likely * count }
 
 /** The sum; null where one of the ranges is not known. */
-export const add = (...all: readonly (CreditRange | null)[]): CreditRange | null =>
+export const addRanges = (...all: readonly (CreditRange | null)[]): CreditRange | null =>
   all.reduce(
     (sum, one) =>
       sum === null || one === null
@@ -65,7 +65,7 @@ export interface NamedPrice {
 }
 
 /** All that is known of the price of one dataset. */
-export interface PriceKnown {
+export interface KnownPrice {
   /** Oldest first. None contradicts another. */
   readonly bills: readonly Bill[]
   /** From a setting: used until the first bill. */
@@ -79,7 +79,7 @@ const isUnmoved = (bills: readonly Bill[]): boolean =>
   bills.length > 0 && bills.every(({ credits, saidIn }) => credits === 0 && saidIn === 'balance')
 
 /** Whether the bills give one price for such a purchase, however many rows it brings. */
-export const isSettled = (known: PriceKnown, size: PurchaseSize): boolean =>
+export const isPriceCertain = (known: KnownPrice, size: PurchaseSize): boolean =>
   known.bills.some(({ saidIn }) => saidIn !== 'balance') ||
   (known.bills.length > 0 &&
     [size.rowsAsked, 1].every((rows) => {
@@ -109,7 +109,7 @@ type Fit = NonNullable<ReturnType<typeof fitOf>>
 
 /** Bills have six decimals at most; a smaller difference is rounding. */
 const tiny = 1e-6
-export const exact = (credits: number): number => Number(credits.toFixed(6))
+export const rounded = (credits: number): number => Number(credits.toFixed(6))
 
 /** What a price counts. These kinds were seen at services; several may explain the bills so far. The first that does is the likely one. */
 const counted = {
@@ -162,16 +162,16 @@ const fitsOf = (bills: readonly Bill[]): Fit[] => {
   )
 }
 
-const rounded = { up: (value: number) => Math.ceil(value - tiny), nearest: Math.round, none: exact }
+const roundBy = { up: (value: number) => Math.ceil(value - tiny), nearest: Math.round, none: rounded }
 
 const chargeOf = ({ basis, rounding, minimum }: Fit, rate: number, size: PurchaseSize): number | null => {
   const count = counted[basis](size)
-  return count === null ? null : rounded[rounding](Math.max(minimum, rate * count))
+  return count === null ? null : roundBy[rounding](Math.max(minimum, rate * count))
 }
 
 const namedCharge = ({ basis, credits, minimum = 0 }: NamedPrice, size: PurchaseSize): number | null => {
   const count = counted[basis](size)
-  return count === null ? null : exact(Math.max(minimum, credits * count))
+  return count === null ? null : rounded(Math.max(minimum, credits * count))
 }
 
 const within = (all: readonly (number | null)[]): { readonly low: number; readonly high: number } | null => {
@@ -180,7 +180,7 @@ const within = (all: readonly (number | null)[]): { readonly low: number; readon
 }
 
 /** What a purchase of that size costs; null: not known. A purchase without rows costs nothing (fact 11). */
-export const creditsFor = ({ bills, stated, seen }: PriceKnown, size: PurchaseSize): CreditRange | null => {
+export const creditsFor = ({ bills, stated, seen }: KnownPrice, size: PurchaseSize): CreditRange | null => {
   if (size.rows === 0) return { low: 0, high: 0, likely: 0 }
   if (bills.length === 0) {
     const credits = stated === null ? null : namedCharge(stated, size)
@@ -201,7 +201,7 @@ export const creditsFor = ({ bills, stated, seen }: PriceKnown, size: PurchaseSi
 }
 
 /** Whether one price explains all bills. A bill of 0 for 0 rows fits every price. */
-export const agree = (bills: readonly Bill[]): boolean => {
+export const fitOnePrice = (bills: readonly Bill[]): boolean => {
   const said = bills.filter(({ size, credits }) => size.rows !== 0 || credits !== 0)
   return said.length === 0 || fitsOf(said).length > 0
 }
@@ -210,7 +210,7 @@ export const agree = (bills: readonly Bill[]): boolean => {
 type Lesson = 'expected' | 'new' | 'contradicts'
 
 /** What a bill adds to the known price. A bill for no rows adds nothing. */
-export const lessonOf = (known: PriceKnown, bill: Bill): Lesson => {
+export const classifyBill = (known: KnownPrice, bill: Bill): Lesson => {
   const { size, credits } = bill
   if (size.rows === 0 || (credits === 0 && isUnmoved(known.bills))) return 'expected'
   const range = creditsFor(known, size)
@@ -228,7 +228,7 @@ const isAsStated = (range: CreditRange | null, credits: number): boolean =>
   range !== null && Math.abs(range.high - credits) <= Math.max(1, 0.01 * credits)
 
 /** For people: `0.13 a row asked`, `10 a request`. Several kinds of price may still fit; null: not known. */
-export const priceWords = ({ bills, stated }: PriceKnown): string | null => {
+export const priceWords = ({ bills, stated }: KnownPrice): string | null => {
   if (bills.length === 0) return stated === null ? null : wordsOf(stated.credits, stated.basis)
   const fits = fitsOf(bills)
   const [first] = fits

@@ -19,7 +19,7 @@ export const parseOnly = (text: unknown): ReadonlyMap<string, readonly string[]>
 }
 
 /** The text that `parseOnly` reads. */
-export const onlyWords = (lists: readonly { readonly name: string; readonly values: readonly string[] }[]): string =>
+export const formatOnly = (lists: readonly { readonly name: string; readonly values: readonly string[] }[]): string =>
   lists.map(({ name, values }) => `${name}=${values.map((value) => value.replace(/[\\;,=]/g, '\\$&')).join(',')}`).join(';')
 
 /** Splits at separators that are not escaped; two backslashes are one literal backslash. */

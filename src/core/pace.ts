@@ -1,7 +1,7 @@
 // The request rate of an account, learned from 429 answers: halved at a refusal, then raised a little each second, and kept below the rate last refused.
 
 /** What one account's refusals have taught. */
-export interface LearntPace {
+export interface LearnedRate {
   /** Requests a second at the moment of the last change. */
   readonly base: number
   /** The rate that was refused, less a margin, in requests a second; null: the limit is not known yet. */
@@ -27,7 +27,7 @@ interface AccountTurn {
   /** How long until the request may leave; slightly negative where it could have left earlier. */
   readonly waitMs: number
   /** null: it was never refused. */
-  readonly learnt: LearntPace | null
+  readonly learnt: LearnedRate | null
 }
 
 /** The next free moment and the rate of one account: kept in the warehouse for all machines, or in this process where no warehouse is. */
@@ -35,11 +35,11 @@ export interface AccountRow {
   /** Moves the next free moment `ms` later and returns when the request may leave; 0: only reads. */
   reserve(ms: number): Promise<AccountTurn>
   /** Records a refusal: no request leaves for `pauseMs`; an earlier, longer pause stays. Resolves to the new rate. */
-  refused(refusal: RateRefusal, pauseMs: number): Promise<LearntPace>
+  refused(refusal: RateRefusal, pauseMs: number): Promise<LearnedRate>
 }
 
 /** A request that leaves at most this late keeps its slot, so that late timers cost no rate; a larger value would allow bursts. */
-export const forgivenMs = 10
+export const slotToleranceMs = 10
 
 /** Added each second: this share of the rate after the last halving, at least one request. */
 const growthShare = 0.1
@@ -60,7 +60,7 @@ const unheardMs = 1_000
 const growthOf = (base: number): number => Math.max(leastGrowth, base * growthShare)
 
 /** Requests a second that may leave now. @param configured as set, never exceeded */
-export const rateOf = (learnt: LearntPace | null, configured: number): number => {
+export const rateOf = (learnt: LearnedRate | null, configured: number): number => {
   if (learnt === null) return configured
   const { base, ceiling, changedMsAgo, refusedMsAgo } = learnt
   const grown = base + (growthOf(base) * Math.max(0, changedMsAgo)) / 1000
@@ -73,7 +73,7 @@ export const rateOf = (learnt: LearntPace | null, configured: number): number =>
  * The rate after a refusal. It stays the same where the refused request left before the last change, and after a second refusal in a row:
  * a service that refuses everything needs a pause, not an ever lower rate.
  */
-export const slowerBy = (learnt: LearntPace | null, refusal: RateRefusal): LearntPace => {
+export const rateAfterRefusal = (learnt: LearnedRate | null, refusal: RateRefusal): LearnedRate => {
   const { leftMsAgo, succeededMsAgo, perSecond, configured } = refusal
   if (learnt !== null) {
     const isOld = leftMsAgo >= learnt.changedMsAgo - unheardMs

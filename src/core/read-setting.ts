@@ -1,9 +1,9 @@
 // Readers of single settings, for this program and for the folders of sources. Every error names the variable and what to do, never a secret's text.
-import { isPrivate } from './address.ts'
+import { isEncryptedOrLocal } from './address.ts'
 import { isEtlError, settingError } from './errors.ts'
 import { type NamedPrice, priceBases } from './learned-price.ts'
 import { type Secret, serviceKey } from './redact.ts'
-import { fileAgain } from './secret-files.ts'
+import { secretFileReader } from './secret-files.ts'
 
 /** The environment over `.env`, with the secrets from files and commands filled in; not checked yet. */
 export type Environment = Readonly<Record<string, string>>
@@ -24,7 +24,7 @@ export const readAddress = (environment: Environment, name: string): URL => {
     throw settingError(`${name} is '${text}', expected an address such as https://api.example.com.`)
   if (url.username || url.password || url.search || url.hash)
     throw settingError(`${name} holds a user, a query or a fragment; give only scheme, host and path.`)
-  if (!isPrivate(url) && !(readHosts(environment, plainHttpName) ?? []).includes(url.hostname))
+  if (!isEncryptedOrLocal(url) && !(readHosts(environment, plainHttpName) ?? []).includes(url.hostname))
     throw settingError(
       `${name} is plain http to ${url.hostname}: others on the network could read the key. Use https; or, for a service inside your own network, set ` +
         `${plainHttpName}=${url.hostname}.`,
@@ -47,7 +47,7 @@ export const readOptionalKey = (environment: Environment, name: string): Secret 
   if (text === null) return null
   const key = keyIn(text)
   if (key === null) throw settingError(`${name} holds a space or a character that no key has; copy it again.`)
-  const again = fileAgain(environment, name)
+  const again = secretFileReader(environment, name)
   return serviceKey(name, key, again === null ? null : () => keyIn(again() ?? ''))
 }
 

@@ -1,6 +1,6 @@
 // Secrets that cannot be printed by accident; and `redact`, the last step before any output, which removes known secrets from text.
 import { inspect } from 'node:util'
-import { echoesIn, forgetKeys, hasKeys, latin1Of, watchKey } from './key-echo.ts'
+import { findKeyEchoes, forgetKeys, hasKeys, latin1Of, registerKey } from './key-echo.ts'
 
 const marker = '[secret]'
 
@@ -27,7 +27,7 @@ export const secret = (name: string, text: string, again: ReadAgain | null = nul
 }
 
 /** A secret that `redact` does not know. For secrets of unlimited number, which would make `redact` slow. */
-export const passingSecret = (name: string, text: string): Secret => held(name, text, null, () => undefined)
+export const unregisteredSecret = (name: string, text: string): Secret => held(name, text, null, () => undefined)
 
 const held = (name: string, first: string, again: ReadAgain | null, known: (text: string) => void): Secret => {
   let text = first
@@ -49,7 +49,7 @@ const held = (name: string, first: string, again: ReadAgain | null, known: (text
 /** A key of a service: answers of the service are searched for it before they are stored. */
 export const serviceKey = (name: string, text: string, again: ReadAgain | null = null): Secret => {
   const watched = (key: string): void => {
-    watchKey(key)
+    registerKey(key)
     register(key)
   }
   watched(text)
@@ -85,7 +85,7 @@ const spellings = (text: string): string[] => {
 /** `text` with every registered secret, in every common spelling, replaced by a marker, and NUL, which PostgreSQL's text cannot hold, as `\u0000`. */
 export const redact = (text: string): string => {
   // Keys first: the escape of a key's first letter may end with that letter (`%34` for 4); a plain match would leave half an escape.
-  let out = hasKeys() ? Buffer.from(withoutKeys(Buffer.from(text))).toString() : text
+  let out = hasKeys() ? Buffer.from(maskKeys(Buffer.from(text))).toString() : text
   for (const pattern of patterns) if (out.includes(pattern)) out = out.replaceAll(pattern, marker)
   return out.replaceAll('\0', '\\u0000')
 }
@@ -93,12 +93,12 @@ export const redact = (text: string): string => {
 /** Whether the text contains a service's key, in any spelling. */
 export const holdsKey = (text: string): boolean => {
   const bytes = Buffer.from(text)
-  return withoutKeys(bytes) !== bytes
+  return maskKeys(bytes) !== bytes
 }
 
 /** `bytes` with every key of a service masked; the same object where none is found. */
-export const withoutKeys = (bytes: Uint8Array): Uint8Array => {
-  const { found } = echoesIn(latin1Of(bytes), true)
+export const maskKeys = (bytes: Uint8Array): Uint8Array => {
+  const { found } = findKeyEchoes(latin1Of(bytes), true)
   if (found.length === 0) return bytes
   const parts = found.flatMap(({ at }, place) => [bytes.subarray(found[place - 1]?.end ?? 0, at), secretMarker])
   return Buffer.concat([...parts, bytes.subarray(found.at(-1)?.end)])

@@ -36,14 +36,14 @@ export interface ListedReport {
 }
 
 /** The service returned the id of another job's report: this job takes or awaits that answer, unless the other job requested something else. */
-export interface GivenBefore {
+export interface RepeatedReportId {
   readonly message: string
   /** The job continues after so long; null: the id belongs to another request, and it is not known whether this one was taken. */
   readonly waitMs: number | null
 }
 
 /** A span of time whose purchases the ledger does not know. */
-export interface Forgotten {
+export interface UnknownSpan {
   readonly sinceMsAgo: number
   readonly untilMsAgo: number
 }
@@ -72,7 +72,7 @@ export interface ReportMemo {
   /** Before the submission is sent: draws the ask number and reserves budget. Throws QUOTA_EXHAUSTED, or CANCELLED once no run waits for the job any more. */
   intend(intent: ReportIntent): Promise<void>
   /** The span in which reports may have been bought that this restored ledger does not know; null: none, or the job requests newer data than its units have. */
-  forgotten(): Promise<Forgotten | null>
+  forgotten(): Promise<UnknownSpan | null>
   /** The ids that belong to no recorded purchase of the account. */
   unknown(reportIds: readonly string[]): Promise<readonly string[]>
   /**
@@ -80,7 +80,7 @@ export interface ReportMemo {
    * Returns how the job continues where the service had given the id to another job; null: the id is this job's.
    * @param letGo called where the id belongs to another job, before this job's ask number is dropped; if it throws, nothing changes
    */
-  submitted(reportId: string, statusWord: string | null, letGo?: () => Promise<void>): Promise<GivenBefore | null>
+  submitted(reportId: string, statusWord: string | null, letGo?: () => Promise<void>): Promise<RepeatedReportId | null>
   polled(update: { statusWord: string; nextPollInMs: number }): Promise<void>
   /** The least wait until the next poll, milliseconds, so that polls of all open reports of the account leave room for other requests. */
   fairPauseMs(): Promise<number>

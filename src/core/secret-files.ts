@@ -6,15 +6,15 @@ import { readRegular } from './regular-file.ts'
 /** By environment: the file of each secret, by the name of its setting. */
 const known = new WeakMap<object, ReadonlyMap<string, string>>()
 
-export const filesOf = (environment: object): ReadonlyMap<string, string> => known.get(environment) ?? new Map()
+export const secretFilesOf = (environment: object): ReadonlyMap<string, string> => known.get(environment) ?? new Map()
 
-export const keepFiles = (environment: object, files: ReadonlyMap<string, string>): void => {
+export const setSecretFiles = (environment: object, files: ReadonlyMap<string, string>): void => {
   known.set(environment, files)
 }
 
 /** A function that reads the secret's file again (null where it cannot); null: the secret came from no file. */
-export const fileAgain = (environment: object, name: string): ReadAgain | null => {
-  const file = filesOf(environment).get(name)
+export const secretFileReader = (environment: object, name: string): ReadAgain | null => {
+  const file = secretFilesOf(environment).get(name)
   if (file === undefined) return null
   return () => {
     try {

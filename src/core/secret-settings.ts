@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { EtlError, settingError } from './errors.ts'
 import { serviceKey } from './redact.ts'
 import type { Environment } from './read-setting.ts'
-import { filesOf, keepFiles, secretInFile, withoutLineEnd } from './secret-files.ts'
+import { secretFilesOf, setSecretFiles, secretInFile, withoutLineEnd } from './secret-files.ts'
 
 const commandMs = 15_000
 
@@ -45,7 +45,7 @@ export const namedSecret = (raw: Environment, name: string): string | null =>
 
 const settle = (raw: Environment, secretNames: RegExp): Record<string, string> => {
   const settled: Record<string, string> = {}
-  const files = new Map(filesOf(raw))
+  const files = new Map(secretFilesOf(raw))
   const taken = new Map<string, string>()
   for (const [name, value] of Object.entries(raw)) {
     const base = value === '' ? undefined : secretNames.exec(name)?.[1]
@@ -59,7 +59,7 @@ const settle = (raw: Environment, secretNames: RegExp): Record<string, string> =
   }
   const rest = Object.entries(raw).filter(([name]) => !secretNames.test(name) && !taken.has(name))
   const whole = { ...Object.fromEntries(rest), ...settled }
-  keepFiles(whole, files)
+  setSecretFiles(whole, files)
   return whole
 }
 

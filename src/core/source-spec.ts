@@ -149,7 +149,7 @@ export interface ParamsAndWindow {
 export type AccountOf = Pick<Definition, 'source' | 'account'>
 
 /** The source with the dimensions of the dataset that a definition names. */
-export const ofDataset = <Spec extends SourceSpec>(
+export const withDatasetDimensions = <Spec extends SourceSpec>(
   source: Spec,
   params: Readonly<Record<string, unknown>>,
   forEach: readonly string[],

@@ -8,7 +8,7 @@ import type { Secret } from '../core/redact.ts'
 import { type Flags, integersOf, type Numbers, type Texts, textsOf } from './typed-row.ts'
 import { databaseError, describeUrl } from './database-error.ts'
 import { type EmbeddedServer, startEmbedded } from './embedded.ts'
-import { postgresDialect, readStartOptions, type Setting, setUpSession } from './session.ts'
+import { postgresDialect, readStartOptions, type SessionSetting, setUpSession } from './session.ts'
 import { defaultSilenceMs, WatchedClient, watchStatements } from './stoppable.ts'
 import type { Db, Tables } from './tables.ts'
 
@@ -84,7 +84,7 @@ export const withLibpqMeaning = ({ searchParams }: URL): void => {
  * The address with session options taken out: `settings` of the address are set after connecting, before ours, which win; our application name
  * stays, because other processes see by it that this one is alive.
  */
-const withOwnSession = (url: Secret): { readonly config: pg.ClientConfig; readonly settings: readonly Setting[] } => {
+const withOwnSession = (url: Secret): { readonly config: pg.ClientConfig; readonly settings: readonly SessionSetting[] } => {
   const address = new URL(url.reveal())
   const { searchParams } = address
   // The driver does not decode these characters in a database's name; they are valid in a path, so decode them here.

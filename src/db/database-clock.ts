@@ -45,7 +45,7 @@ export const skewWarning = ({ skewMs }: { readonly skewMs: number }): string | n
 export const databaseNow = sql<string>`clock_timestamp()`
 
 /** So many milliseconds from now. */
-export const inMs = (ms: number) => sql<string>`clock_timestamp() + ${Math.round(ms)}::float8 * interval '1 millisecond'`
+export const msFromNow = (ms: number) => sql<string>`clock_timestamp() + ${Math.round(ms)}::float8 * interval '1 millisecond'`
 
 /** The same as ISO text. */
 export const databaseNowText = async (db: Db): Promise<string> =>

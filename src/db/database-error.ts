@@ -68,7 +68,7 @@ export const sqlStateOf = (error: unknown): string => {
 }
 
 /** The constraint or NOT NULL column that a row violates; null: the error is about something else. */
-export const brokenRule = (error: unknown): string | null => {
+export const violatedConstraint = (error: unknown): string | null => {
   if (!(error instanceof Error) || !/^23/.test(sqlStateOf(error))) return null
   const kind = ['constraint', 'column'].find((one) => typeof Reflect.get(error, one) === 'string')
   return kind === undefined ? null : `${kind} ${Reflect.get(error, kind)}`
@@ -102,8 +102,8 @@ const isAway = (error: unknown): boolean => describe(error).code === 'DATABASE_U
  * Whether the error is transient: caused by the server, the connection or another session, such as an outage, a restore, a login that is blocked for a while, a
  * lock, a full disk. Other errors belong to the statement.
  */
-export const isPassing = (error: unknown): boolean => {
-  if (isEtlError(error)) return error.code === 'DATABASE_UNREACHABLE' || isPassing(error.cause)
+export const isTransient = (error: unknown): boolean => {
+  if (isEtlError(error)) return error.code === 'DATABASE_UNREACHABLE' || isTransient(error.cause)
   return isDatabaseError(error) && (isAway(error) || /^(?:25006|25P0[34]|28|3D|40|53|55|57|58)/.test(sqlStateOf(error)))
 }
 

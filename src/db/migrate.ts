@@ -10,8 +10,8 @@ import { docPage, shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import { missingRelations } from './catalog.ts'
 import type { Database } from './connect.ts'
-import { databaseError, dependentsOf, isDatabaseError, isPassing, sqlStateOf } from './database-error.ts'
-import { inPatientTransaction, type Patience } from './patience.ts'
+import { databaseError, dependentsOf, isDatabaseError, isTransient, sqlStateOf } from './database-error.ts'
+import { inRetriedTransaction, type LockWait } from './lock-retry.ts'
 import type { Db } from './tables.ts'
 import { query, type Texts } from './typed-row.ts'
 
@@ -72,7 +72,7 @@ interface MigrateOptions {
   readonly folders: readonly string[]
   readonly dryRun?: boolean
   /** How long it waits for sessions that use the tables and views it changes. */
-  readonly patience?: Patience
+  readonly patience?: LockWait
 }
 
 const provider = (files: ReadonlyMap<string, string>): MigrationProvider => ({
@@ -150,7 +150,7 @@ export const migrate = async (
   }
   try {
     for (const statement of makingRecord()) await makeDespiteTwins(database.kysely, statement)
-    return { applied: await inPatientTransaction(database, 'migrate', options.patience ?? {}, toLatest) }
+    return { applied: await inRetriedTransaction(database, 'migrate', options.patience ?? {}, toLatest) }
   } catch (error) {
     throw notMigrated(stopped, error, files, database)
   }
@@ -186,7 +186,7 @@ const notMigrated = (name: string | null, error: unknown, files: ReadonlyMap<str
   if (name === null && (isEtlError(error) || isDatabaseError(error))) return databaseError(error, database.display)
   const about = name === null ? 'Migrating' : `Migration ${name} (${files.get(name) ?? 'no file'})`
   // An error that any migration could get (server, connection, rights); other errors are the migration's own.
-  if (isPassing(error) || (isDatabaseError(error) && databaseError(error, '').code !== 'DATABASE')) {
+  if (isTransient(error) || (isDatabaseError(error) && databaseError(error, '').code !== 'DATABASE')) {
     const { code, message } = databaseError(error, database.display)
     return new EtlError(code, `${about} was interrupted; nothing of it was applied. ${message}`, { cause: error })
   }

@@ -24,7 +24,7 @@ const statePlace = 0
 const startPlace = 19
 
 /** When the process started, in ticks since the boot; null: it has ended (maybe a zombie); empty: the system does not say. */
-export const beginMark = (pid: number): string | null => {
+export const startMark = (pid: number): string | null => {
   const stat = orEmpty(() => readFileSync(`/proc/${pid}/stat`, 'utf8'))
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   if (['Z', 'X'].includes(fields[statePlace] ?? '')) return null

@@ -81,7 +81,7 @@ const lockRow = (adapter: DialectAdapter): DialectAdapter =>
  * them would wait as long. The same after a lost machine or network, which a server with the
  * system's own keepalive notices only after two hours.
  */
-const ownSettings: readonly Setting[] = [
+const ownSettings: readonly SessionSetting[] = [
   ['TimeZone', 'UTC'],
   ['DateStyle', 'ISO'],
   ['IntervalStyle', 'iso_8601'],
@@ -104,13 +104,13 @@ const ownSettings: readonly Setting[] = [
 export const ownPid = ({ kysely }: Session): Promise<number> => queryValue<Numbers<'pid'>>(kysely)`select pg_backend_pid() as pid`
 
 /** Settings that an address may override: a user's migrations may name tables without a schema. */
-const unlessTheirs: readonly Setting[] = [['search_path', '']]
+const unlessTheirs: readonly SessionSetting[] = [['search_path', '']]
 
 /** Only `off` is replaced, which can lose confirmed commits; the other values concern standbys, and the server's owner decides them. */
 const neverOff = `case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', false) end`
 
 /** Name and value as SET takes them. */
-export type Setting = readonly [name: string, value: string]
+export type SessionSetting = readonly [name: string, value: string]
 
 /**
  * Reads libpq's `options`: `-c name=value`, `-cname=value` and `--name=value`, with a backslash before blanks in a value. `rest`: words that are no settings,
@@ -118,7 +118,7 @@ export type Setting = readonly [name: string, value: string]
  */
 export const readStartOptions = (options: string | null) => {
   const words = (options ?? '').match(/(?:\\.|[^\s\\])+/gs) ?? []
-  const settings: Setting[] = []
+  const settings: SessionSetting[] = []
   const rest: string[] = []
   for (let at = 0; at < words.length; at += 1) {
     const word = words[at] ?? ''
@@ -132,7 +132,7 @@ export const readStartOptions = (options: string | null) => {
 }
 
 /** Sets, in one statement, the settings of the address, then ours, which win. Throws on timeout. @returns the server's own pid of the session; a pooler reports another. */
-export const setUpSession = async (client: ClientBase, theirs: readonly Setting[], limitMs: number): Promise<number> => {
+export const setUpSession = async (client: ClientBase, theirs: readonly SessionSetting[], limitMs: number): Promise<number> => {
   const all = [...unlessTheirs, ...theirs, ...ownSettings]
   const set = all.map((_, index) => `set_config($${index * 2 + 1}, $${index * 2 + 2}, false)`)
   const text = `select pg_backend_pid() as pid, ${set.join(', ')}, ${neverOff}`

@@ -4,9 +4,9 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { Socket } from 'node:net'
 import { Readable, Writable } from 'node:stream'
 import pg from 'pg'
-import { tellWait } from '../core/waiting.ts'
+import { reportWait } from '../core/waiting.ts'
 import { sqlStateOf } from './database-error.ts'
-import { byName, type Flags, type Maybe, type Numbers, type Texts } from './typed-row.ts'
+import { withStatementName, type Flags, type Maybe, type Numbers, type Texts } from './typed-row.ts'
 
 const stops = new AsyncLocalStorage<AbortSignal>()
 
@@ -14,10 +14,10 @@ const stops = new AsyncLocalStorage<AbortSignal>()
  * Once the signal has aborted, a statement of `work` that waits for a lock is cancelled and fails with SQLSTATE 57014. A statement that runs is left
  * alone.
  */
-export const stopsWith = <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => stops.run(signal, work)
+export const cancelOn = <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => stops.run(signal, work)
 
 /** Statements of `work` are never cancelled at a stop: the server executes a waiting statement even after this process has ended. */
-export const unstopped = <T>(work: () => Promise<T>): Promise<T> => stops.run(never, work)
+export const withoutCancel = <T>(work: () => Promise<T>): Promise<T> => stops.run(never, work)
 
 const never = new AbortController().signal
 
@@ -57,7 +57,7 @@ export class WatchedClient extends pg.Client {
     this.rows = sent[0] instanceof Writable || sent[0] instanceof Readable ? sent[0] : null
     this.busySince = this.askedAt = performance.now()
     this.losses = 0
-    return Reflect.apply(super.query, this, byName(sent))
+    return Reflect.apply(super.query, this, withStatementName(sent))
   }) as pg.Client['query']
 
   /** Whether the server waits for this process: received rows are not read yet, or all parsed rows are sent and more are being parsed. */
@@ -161,7 +161,7 @@ const tellSlow = ({ busySince }: WatchedClient, display: string, why: string | n
   if (busySince === null || why === null) return
   const ms = performance.now() - busySince
   if (why === works && ms < workMs) return
-  tellWait(`database ${display}`, `The database ${display} has not answered for ${Math.round(ms / 1_000)} s: ${why}.`)
+  reportWait(`database ${display}`, `The database ${display} has not answered for ${Math.round(ms / 1_000)} s: ${why}.`)
 }
 
 /**

@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 
-export interface SummedUp {
+export interface SummaryInput {
   /** A whole table expression. */
   readonly facts: RawBuilder<unknown>
   /** A condition on units `u` and pipelines `p`: true for the units that the rows belong to. */
@@ -15,7 +15,7 @@ export interface SummedUp {
 export const summaryQuery = (
   mart: Pick<Mart, 'sql'>,
   definition: Definition,
-  { facts, units }: SummedUp,
+  { facts, units }: SummaryInput,
 ): RawBuilder<unknown> => {
   const tables = new Map([
     ['{{facts}}', sql`${facts} as facts`],
@@ -26,14 +26,14 @@ export const summaryQuery = (
 }
 
 /** The first day from which bi shows a successor's rows instead of the pipeline's own, as recorded; infinity: no successor. */
-export const ownBefore = ({ pipeline }: Pick<Definition, 'pipeline'>): RawBuilder<string> =>
+export const successorFrom = ({ pipeline }: Pick<Definition, 'pipeline'>): RawBuilder<string> =>
   sql`coalesce((select case when h.successor is not null then h.starts_on end from etl.hand_overs h
     where h.pipeline = ${sql.lit(pipeline)} order by h.since desc limit 1), 'infinity'::date)`
 
 /** Only the part before a successor takes over: a summary has no rows of the successor, and bi no longer reads the pipeline's own. @param period column of the facts */
-export const ownPart = (definition: Definition, period: string, { facts, units }: SummedUp): SummedUp => ({
-  facts: sql`(select own.* from ${facts} as own where ${sql.ref(`own.${period}`)} < ${ownBefore(definition)})`,
-  units: sql`(${units}) and u.window_from < ${ownBefore(definition)}`,
+export const beforeSuccessor = (definition: Definition, period: string, { facts, units }: SummaryInput): SummaryInput => ({
+  facts: sql`(select own.* from ${facts} as own where ${sql.ref(`own.${period}`)} < ${successorFrom(definition)})`,
+  units: sql`(${units}) and u.window_from < ${successorFrom(definition)}`,
 })
 
 /** `{{loaded}}`: the key columns that identify a unit, for each unit with an answer and without NULLs. One line of SQL, so that the mart's lines keep their numbers. */
@@ -50,7 +50,7 @@ const loadedCells = ({ columns, dimensions }: Definition, units: RawBuilder<unkn
 }
 
 /** A summary row that covers more than this load would keep only the last load's values. @param day of a row outside of this load */
-export const isWider = ({ file, name }: Pick<Mart, 'file' | 'name'>, day: string): EtlError =>
+export const tooWideError = ({ file, name }: Pick<Mart, 'file' | 'name'>, day: string): EtlError =>
   new EtlError(
     'DEFINITION',
     `${file}: its query returns a row of ${day}, outside the loaded windows. Keep the period of the rows in it, or make bi.${name} a view (\`-- reads:\`); then \`millrace migrate\`.`,

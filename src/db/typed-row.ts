@@ -53,18 +53,18 @@ const remember = (text: string): void => {
 const firstReplan = 64
 
 /** Which plan a statement uses: a new number forces a new plan. Exported for tests. @param sent earlier executions */
-export const generationOf = (sent: number): number => (sent < firstReplan ? 0 : 1 + Math.floor(Math.log2(sent / firstReplan) / 2))
+export const planNumber = (sent: number): number => (sent < firstReplan ? 0 : 1 + Math.floor(Math.log2(sent / firstReplan) / 2))
 
 const nameOf = (text: string): string | undefined => {
   const found = known.get(text)
   if (found === undefined) return undefined
-  const name = `${found.name}_${generationOf(found.sent)}`
+  const name = `${found.name}_${planNumber(found.sent)}`
   found.sent += 1
   return name
 }
 
 /** The arguments with arrays as text and, for a prepared statement, its name. @param sent arguments of the driver's `query` */
-export const byName = (sent: readonly unknown[]): readonly unknown[] => {
+export const withStatementName = (sent: readonly unknown[]): readonly unknown[] => {
   const [text, values, ...others] = sent
   if (typeof text !== 'string' || !Array.isArray(values)) return sent
   const [name, texts] = [nameOf(text), values.map(arrayText)]

@@ -9,7 +9,7 @@ import type { AttributeRow, AttributeSet } from '../core/attribute-types.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { checkValue } from './for-each.ts'
-import { foreignAt, type Problem, sortProblems, suggest } from './problem.ts'
+import { firstNonUtf8, type Problem, sortProblems, suggest } from './problem.ts'
 
 export type Attributes = Awaited<ReturnType<typeof readAttributes>>
 
@@ -62,7 +62,7 @@ export const readAttributes = async (folder: string, subjects: Subjects) => {
   for (const name of all.filter((one) => /\.(csv|sql)$/.test(one))) {
     const file = join(folder, name)
     const text = withoutMark(readByHand(file, mostListBytes))
-    if (foreignAt(text) >= 0) {
+    if (firstNonUtf8(text) >= 0) {
       problems.push({ ...top(file), message: 'not UTF-8; save it as "CSV UTF-8", or some letters would be lost.' })
       continue
     }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { diskError, makeFolders } from '../core/disk-error.ts'
 import { EtlError, messageOf, usageError } from '../core/errors.ts'
 import { readByHand } from '../core/regular-file.ts'
-import { type Dataset, type DimensionSpec, type FieldSpec, ofDataset, type SourceSpec } from '../core/source-spec.ts'
+import { type Dataset, type DimensionSpec, type FieldSpec, withDatasetDimensions, type SourceSpec } from '../core/source-spec.ts'
 import type { ColumnType } from '../core/column-types.ts'
 import type { WindowSize } from '../core/types.ts'
 import { addWindows, alignDown } from '../core/window.ts'
@@ -35,7 +35,7 @@ type Params = readonly (readonly [name: string, value: unknown])[]
 /** A definition of `name`. It passes every check where the source or the service knows the columns. */
 const datasetYaml = ({ name, table = name, source: known, described: said = null }: NewDataset, beside: Beside): string => {
   const params = withFilters(known, table, paramsOf(known, table, said), said)
-  const source = ofDataset(known, Object.fromEntries(params), [])
+  const source = withDatasetDimensions(known, Object.fromEntries(params), [])
   // A dimension that is also a parameter stays a parameter.
   const { properties = {} } = jsonSchemaOf(source.params)
   const dimensions = Object.entries(source.dimensions).filter(([dimension]) => !Object.hasOwn(properties, dimension))

@@ -1,7 +1,7 @@
 // Reads for_each of a definition: dimensions and their values, from the YAML or from list files.
 import type { DimensionSpec, SourceSpec } from '../core/source-spec.ts'
 import type { Dimension } from '../core/types.ts'
-import { foreignAt, notUtf8, showProblem, suggest } from './problem.ts'
+import { firstNonUtf8, notUtf8, showProblem, suggest } from './problem.ts'
 import type { RawDimension } from './schema.ts'
 import type { Scope } from './scope.ts'
 import { type Path, problemAt } from './yaml-file.ts'
@@ -129,7 +129,7 @@ const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): 
     return []
   }
   const lines = list.text.replace(/^\uFEFF/, '').split(lineEnd)
-  const foreign = foreignAt(list.text)
+  const foreign = firstNonUtf8(list.text)
   if (foreign >= 0) {
     const before = list.text.slice(0, foreign).split(lineEnd)
     scope.lists.push({ file: list.shown, line: before.length, column: (before.at(-1)?.length ?? 0) + 1, message: notUtf8 })

@@ -4,7 +4,7 @@ import { isAbsolute, join } from 'node:path'
 import { EtlError, messageOf, usageError } from '../core/errors.ts'
 import { isRecord } from '../core/json.ts'
 import { mostListBytes, readByHand, readRegular } from '../core/regular-file.ts'
-import { ofDataset, type SourceSpec } from '../core/source-spec.ts'
+import { withDatasetDimensions, type SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { compile, readParts } from './compile.ts'
 import { problemAt, problemsOf, readYaml, type YamlFile } from './yaml-file.ts'
@@ -112,7 +112,7 @@ const define = ({ yaml, problems }: Opened, input: DefinitionFiles) => {
     return { definition: null, problems: all, lists: [] }
   }
   const written: { readonly params?: unknown; readonly for_each?: unknown } = recordOf(yaml.value)
-  const spec = ofDataset(source.spec, recordOf(written.params), Object.keys(recordOf(written.for_each)))
+  const spec = withDatasetDimensions(source.spec, recordOf(written.params), Object.keys(recordOf(written.for_each)))
   const scope = createScope(yaml, spec, input.readList, [...problems, ...form])
   if (!raw.success) {
     readParts(wellFormed(yaml.value), scope)

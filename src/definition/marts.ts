@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import type { Mart } from '../core/mart.ts'
 import { shipped } from '../core/shipped.ts'
 import { folderFiles } from './folder-files.ts'
-import { assertNoProblems, foreignAt, notUtf8, type Problem, sortProblems } from './problem.ts'
+import { assertNoProblems, firstNonUtf8, notUtf8, type Problem, sortProblems } from './problem.ts'
 
 const shippedMarts = shipped('marts')
 
@@ -35,7 +35,7 @@ export const readMart = (file: string, name: string, text: string) => {
   const report = (line: number, message: string): void => void problems.push({ file, line, column: 1, message })
   if (!/^[a-z][a-z0-9_]{0,62}$/.test(name))
     report(1, `'${name}' cannot name a view; use lower-case letters, digits and _, at most 63.`)
-  const foreign = foreignAt(text)
+  const foreign = firstNonUtf8(text)
   if (foreign >= 0) report(text.slice(0, foreign).split('\n').length, notUtf8)
   const said = new Map<string, string>()
   const columns = new Map<string, string>()

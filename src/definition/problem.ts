@@ -15,7 +15,7 @@ export interface Problem {
 export const showProblem = (problem: Problem): string => `${problem.file}:${problem.line}:${problem.column}: ${problem.message}`
 
 /** File, line and column at the beginning of a message, as `showProblem` writes them; empty where there are none. */
-export const placeOf = (message: string): Partial<Pick<Problem, 'file' | 'line' | 'column'>> => {
+export const parsePlace = (message: string): Partial<Pick<Problem, 'file' | 'line' | 'column'>> => {
   const [, file, line, column] = /^([^\s:][^:\n]*):(\d+):(\d+): /.exec(message) ?? []
   return file === undefined ? {} : { file, line: Number(line), column: Number(column) }
 }
@@ -23,7 +23,7 @@ export const placeOf = (message: string): Partial<Pick<Problem, 'file' | 'line' 
 export const notUtf8 = 'not UTF-8; save it as UTF-8, or some letters would be lost.'
 
 /** The place of the first character that comes from another encoding than UTF-8; -1: none. */
-export const foreignAt = (text: string): number => text.search(/[\u0000\uFFFD]/)
+export const firstNonUtf8 = (text: string): number => text.search(/[\u0000\uFFFD]/)
 
 /** Sorts by file, then by place, without duplicates. */
 export const sortProblems = (problems: readonly Problem[]): readonly Problem[] => {

@@ -11,7 +11,7 @@ export interface Checking {
 }
 
 /** The place of a key in its file. */
-export const placeOf = (yaml: YamlFile, path: Path): EntryPlace => ({ file: yaml.file, ...yaml.place(path, 'key') })
+export const keyPlace = (yaml: YamlFile, path: Path): EntryPlace => ({ file: yaml.file, ...yaml.place(path, 'key') })
 
 /** The metrics that an `against` is made of. It compares two periods over rows that have the figure in both: each sum leaves out rows that the other side lacks. */
 export const comparedOf = ([name, one]: [string, MetricFile]): [string, MetricFile][] => {
@@ -67,7 +67,7 @@ export const metricOf = (name: string, one: MetricFile, subject: Subject, { yaml
     if (!allowed.includes(grain))
       wrong([...path, 'grains', at], `${subject.name} has no grain '${grain}'; it has ${allowed.join(', ') || 'none'}.`)
   return {
-    at: placeOf(yaml, path),
+    at: keyPlace(yaml, path),
     name,
     about: one.about,
     formula: formulaOf(one),

@@ -3,7 +3,7 @@ import { shipped } from '../core/shipped.ts'
 import { folderFiles } from './folder-files.ts'
 import { problemAt, problemsOf, readYaml } from './yaml-file.ts'
 import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
-import { type Checking, checkParts, comparedOf, metricOf, placeOf } from './semantic-metric.ts'
+import { type Checking, checkParts, comparedOf, metricOf, keyPlace } from './semantic-metric.ts'
 import { type DimensionFile, type SemanticFile, semanticSchema } from './semantic-schema.ts'
 import { type Metric, type Overlap, partsOf, type SemanticDimension, type SemanticModel, type Subject } from './semantic.ts'
 
@@ -44,7 +44,7 @@ const subjectOf = (parts: readonly Part[], known: readonly string[]): Subject | 
   for (const part of parts)
     for (const [name, one] of Object.entries(part.data.dimensions)) dimensions.set(name, dimensionOf(name, one, part))
   const subject: Subject = {
-    at: placeOf(first.yaml, ['subject']),
+    at: keyPlace(first.yaml, ['subject']),
     name: first.data.subject,
     about,
     view,
@@ -95,7 +95,7 @@ const dimensionOf = (name: string, one: DimensionFile, { yaml, wrong }: Checking
   if (one?.key !== undefined && one.entity === undefined)
     wrong([...path, 'key'], "'key' needs 'entity', the table it is the key of.")
   return {
-    at: placeOf(yaml, path),
+    at: keyPlace(yaml, path),
     name,
     about: one?.about ?? '',
     column,

@@ -137,4 +137,4 @@ export interface SemanticModel {
 }
 
 /** Whether questions can query the data as of a moment: bi.<pipeline>_as_of. */
-export const knowsThePast = ({ view, pipeline }: Pick<Subject, 'view' | 'pipeline'>): boolean => view === pipeline
+export const hasAsOf = ({ view, pipeline }: Pick<Subject, 'view' | 'pipeline'>): boolean => view === pipeline

@@ -1,7 +1,7 @@
 // Reads a YAML file: its value and the place of each part; refuses parts of YAML that definitions do not use. Turns zod's issues into problems in the words of a
 // person who writes a definition.
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
-import { foreignAt, nearest, notUtf8, type Problem, suggest } from './problem.ts'
+import { firstNonUtf8, nearest, notUtf8, type Problem, suggest } from './problem.ts'
 import { z } from 'zod'
 
 /** Keys and list indexes from the top of the file: `['table', 'key', 2]`. */
@@ -26,7 +26,7 @@ export const problemAt = (yaml: YamlFile, path: Path, message: string, part: 'ke
 /** Parses `text`; `yaml` null: it is no valid YAML. */
 export const readYaml = (file: string, text: string): { yaml: YamlFile | null; problems: readonly Problem[] } => {
   const counter = new LineCounter()
-  const foreign = foreignAt(text)
+  const foreign = firstNonUtf8(text)
   // The parser takes a CR alone for no line end: all behind a comment would be part of it.
   const document = parseDocument(text.replaceAll(/\r(?!\n)/g, '\n'), {
     lineCounter: counter,

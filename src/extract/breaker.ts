@@ -1,7 +1,7 @@
 // The circuit breaker of an account: once a service is found to be away, or to refuse everything, all requests wait while one at a time probes it.
-import { type Clock, steadyTime } from '../core/clock.ts'
+import { type Clock, monotonicTime } from '../core/clock.ts'
 import { type ErrorCode, type EtlError, isEtlError } from '../core/errors.ts'
-import { toldPauseMs } from '../core/waiting.ts'
+import { reportAfterMs } from '../core/waiting.ts'
 
 /** Places of a breaker: the account as a whole (no answer, or 429), and each path, for its server errors, a 429 about open reports, or any 429 that others do not get. */
 export const wholeAccount = 'the account'
@@ -119,7 +119,7 @@ const pauseMs = (clock: Clock, tries: number, askedMs: number | null): number =>
 
 /** In memory: each process finds troubles by itself, except those of the whole account (`rate.ts`). */
 const createPlaces = ({ clock, tell }: BreakerOptions) => {
-  const steadyNow = steadyTime(clock)
+  const steadyNow = monotonicTime(clock)
   const places = new Map<string, Place>()
   let changed = Promise.withResolvers<void>()
 
@@ -165,7 +165,7 @@ const createPlaces = ({ clock, tell }: BreakerOptions) => {
     if (place.open !== null) {
       if (askedMs === null) return
       place.open.nextMs = Math.max(place.open.nextMs, now + askedMs)
-      if (askedMs >= toldPauseMs && !place.open.isSaid) say(place, place.open)
+      if (askedMs >= reportAfterMs && !place.open.isSaid) say(place, place.open)
       return
     }
     if (place.failures === 0) place.failedAtMs = now
@@ -173,7 +173,7 @@ const createPlaces = ({ clock, tell }: BreakerOptions) => {
     if (place.failures < opensAfter) return
     const nextMs = now + pauseMs(clock, 0, askedMs)
     const open = openPlace(place, newOpen(finding, requestId, place.failedAtMs, nextMs))
-    if (nextMs - now >= toldPauseMs || opensAfter > 1) say(place, open)
+    if (nextMs - now >= reportAfterMs || opensAfter > 1) say(place, open)
   }
   return {
     of: (name: string): Place => {
@@ -252,7 +252,7 @@ const enter = async (clock: Clock, places: Places, place: Place, waiter: Waiter)
     const waitMs = open.isProbed ? Math.max(firstPauseMs, nextMs - now) : nextMs - now
     if (waitMs > waiter.longestPauseMs)
       throw away(place, open, met, { now, final: waitMs >= leftMs, notBefore: clock.now() + waitMs })
-    if (waitMs >= toldPauseMs && !open.isSaid) places.say(place, open)
+    if (waitMs >= reportAfterMs && !open.isSaid) places.say(place, open)
     await wokenOr(clock, places.changed(), Math.min(leftMs, longestSleepMs, open.isProbed ? longestSleepMs : waitMs), signal)
   }
 }

@@ -1,5 +1,5 @@
 // How long a process that must stop still waits for an answer that only it can receive: of the service, and of the ledger.
-import { type Clock, orAborted } from '../core/clock.ts'
+import { type Clock, raceAbort } from '../core/clock.ts'
 
 /**
  * A signal that aborts like `stop`, but later while an answer is in flight; call `end` when it is here. @param isOnItsWay false: nothing was sent yet, so
@@ -43,7 +43,7 @@ export const withinGracePeriod = async <T>(
   const patience = withGracePeriod(signal, clock, lastMs)
   written.catch(() => undefined)
   try {
-    return await orAborted(written, patience.signal)
+    return await raceAbort(written, patience.signal)
   } catch (error) {
     throw patience.signal.aborted ? ledgerUnanswered : error
   } finally {

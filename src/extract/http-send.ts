@@ -2,7 +2,7 @@
 import type { Readable, Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import { Agent, buildConnector, type Dispatcher, request } from 'undici'
-import { createTurns, orAborted } from '../core/clock.ts'
+import { createSerialQueue, raceAbort } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import { guardedLookup } from './download-address.ts'
 import type { Progress } from './http-failure.ts'
@@ -135,7 +135,7 @@ export const sendWhole = async (
   try {
     await readUpTo(largeBytes)
     if (seen.bytes > largeBytes)
-      await orAborted(
+      await raceAbort(
         inTurn(() => readUpTo(call.maxBytes)),
         call.options.signal,
       )
@@ -150,7 +150,7 @@ export const sendWhole = async (
 
 /** Answers of more bytes are read one at a time from here on: all together need little more memory than one. */
 const largeBytes = 8 * 1024 * 1024
-const inTurn = createTurns()
+const inTurn = createSerialQueue()
 
 const readable = (call: SendOptions, answer: Dispatcher.ResponseData, own: Agent | null) => {
   const headers = flatten(answer.headers)

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { EtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
-import { watchWait } from '../core/waiting.ts'
+import { reportLongWait } from '../core/waiting.ts'
 import { allowedDownload } from './download-address.ts'
 import { createBreaker } from './breaker.ts'
 import { excerpt, namedChecksum } from './http-answer.ts'
@@ -164,7 +164,7 @@ const saysAll = ({ idempotent }: HttpRequest, status: number): boolean =>
 
 /** Call the result when the answer has come, or will not come. */
 const watchAnswer = ({ method, endpoint, url }: HttpRequest): (() => void) =>
-  watchWait(
+  reportLongWait(
     `answer to ${endpoint}`,
     (lasted) => `${url.origin}: still waiting for the whole answer to ${method} ${endpoint} after ${lasted} s.`,
   )
@@ -247,7 +247,7 @@ async function* watched(answer: Opened, asked: Asked, { otherSum = isCutOff }: U
   const checksum = namedChecksum(answer.headers)
   let bytes = 0
   const { url, endpoint } = asked.request
-  const over = watchWait(
+  const over = reportLongWait(
     `download ${endpoint}`,
     (lasted) => `${url.origin}${endpoint}: the download has brought ${bytes} bytes in ${lasted} s.`,
   )

@@ -121,7 +121,7 @@ const manifestSchema = z.object({
   landed_at: z.string(),
 })
 
-/** What an answer was asked for, in words that any ledger understands: parameters of the key; see core/asks.ts for the others. */
+/** What an answer was asked for, in words that any ledger understands: parameters of the key; see core/request-digest.ts for the others. */
 export type Question = z.infer<typeof questionSchema>
 /** What a landing says of itself. */
 export type Manifest = z.infer<typeof manifestSchema>

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { createTurns } from '../core/clock.ts'
+import { createSerialQueue } from '../core/clock.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import { type Manifest, type ManifestPart, parseManifest } from './landing-files.ts'
@@ -60,7 +60,7 @@ const takerOf = (stream: Readable): Take => {
   let inHand: Uint8Array = new Uint8Array()
   let position = 0
   // A reader that was left in the middle may still be taking when the next one begins.
-  const inTurn = createTurns()
+  const inTurn = createSerialQueue()
   return (end) =>
     inTurn(async () => {
       if (inHand.length === 0 && position < end) inHand = (await chunks.next()).value ?? inHand

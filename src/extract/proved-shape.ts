@@ -1,7 +1,7 @@
 // Decides when an answer is not requested again, since the same fault twice is no accident, and when a service counts as broken. Pages are paid for: until one came in
 // a shape that can be read, one is requested at a time and the others wait for it.
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Clock, orAborted } from '../core/clock.ts'
+import { type Clock, raceAbort } from '../core/clock.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 
@@ -98,7 +98,7 @@ export const inProvedShape = async <T>(
 
 /** Waits for the turn: of those that wait for one attempt only the first makes the next. @returns ends the turn */
 const takeTurn = async (shape: Shape, waiter: ShapeWaiter): Promise<() => void> => {
-  while (!shape.isGood && shape.trying !== null) await orAborted(shape.trying, waiter.signal)
+  while (!shape.isGood && shape.trying !== null) await raceAbort(shape.trying, waiter.signal)
   if (!shape.isGood && waiter.clock.now() < shape.badUntilMs) mayForce(shape, waiter)
   const over = Promise.withResolvers<void>()
   if (!shape.isGood) shape.trying = over.promise

@@ -1,7 +1,7 @@
 // One budget of requests a second for all requests with the same key: evenly spaced, in turn, and slower once the service refuses.
-import { type Clock, orAborted, steadyTime } from '../core/clock.ts'
-import { type AccountRow, forgivenMs, type LearntPace, rateOf, slowerBy } from '../core/pace.ts'
-import { toldPauseMs } from '../core/waiting.ts'
+import { type Clock, raceAbort, monotonicTime } from '../core/clock.ts'
+import { type AccountRow, slotToleranceMs, type LearnedRate, rateOf, rateAfterRefusal } from '../core/pace.ts'
+import { reportAfterMs } from '../core/waiting.ts'
 
 /** Call with the service's verdict on a request: for how long it refuses more of them; null: it took this one. Do not call without an answer. */
 export type Verdict = (refusedForMs: number | null) => void
@@ -29,26 +29,26 @@ const longestPauseMs = 60_000
 /** If at least this share of a second's departures had to wait, the budget is fully used. */
 const heldBackShare = 0.5
 
-const isAsked = (learnt: LearntPace | null, configured: number): boolean =>
+const isAsked = (learnt: LearnedRate | null, configured: number): boolean =>
   learnt !== null && (learnt.refusedMsAgo < longestPauseMs || rateOf(learnt, configured) < configured)
 
-const aged = (learnt: LearntPace | null, ms: number): LearntPace | null =>
+const aged = (learnt: LearnedRate | null, ms: number): LearnedRate | null =>
   learnt && { ...learnt, changedMsAgo: learnt.changedMsAgo + ms, refusedMsAgo: learnt.refusedMsAgo + ms }
 
 /** The account of a process that shares it with no other. */
 export const ownAccount = (clock: Clock): AccountRow => {
-  const now = steadyTime(clock)
+  const now = monotonicTime(clock)
   let [nextAt, learntAt] = [0, 0]
-  let learnt: LearntPace | null = null
-  const current = (): LearntPace | null => aged(learnt, now() - learntAt)
+  let learnt: LearnedRate | null = null
+  const current = (): LearnedRate | null => aged(learnt, now() - learntAt)
   return {
     reserve: async (ms) => {
-      const at = Math.max(nextAt, now() - forgivenMs)
+      const at = Math.max(nextAt, now() - slotToleranceMs)
       nextAt = at + ms
       return { waitMs: at - now(), learnt: current() }
     },
     refused: async (refusal, pauseMs) => {
-      const found = slowerBy(current(), refusal)
+      const found = rateAfterRefusal(current(), refusal)
       nextAt = Math.max(nextAt, now() + pauseMs)
       learnt = found
       learntAt = now()
@@ -78,8 +78,8 @@ const lastSecond = (now: () => number) => {
  */
 export const createRateBudget = (options: RateOptions) => {
   const { requestsPerSecond: configured, clock, account = ownAccount(clock), onPause = () => undefined } = options
-  const now = steadyTime(clock)
-  let learnt: LearntPace | null = null
+  const now = monotonicTime(clock)
+  let learnt: LearnedRate | null = null
   let learntAt: number | null = null
   let succeededAt: number | null = null
   /** Departures reserved and not used yet. */
@@ -88,11 +88,11 @@ export const createRateBudget = (options: RateOptions) => {
   let telling: Promise<unknown> = Promise.resolve()
   const { left, used } = lastSecond(now)
 
-  const keep = (found: LearntPace | null): void => {
+  const keep = (found: LearnedRate | null): void => {
     learnt = found
     learntAt = now()
   }
-  const current = (): LearntPace | null => aged(learnt, now() - (learntAt ?? 0))
+  const current = (): LearnedRate | null => aged(learnt, now() - (learntAt ?? 0))
   const reserve = async (): Promise<void> => {
     const told = telling
     telling = Promise.resolve()
@@ -108,14 +108,14 @@ export const createRateBudget = (options: RateOptions) => {
   /** Missed departures are not made up for: that would be a burst. */
   const dropMissed = (): void => {
     const { count, nextAt, spacingMs } = inHand
-    const missed = count === 0 ? 0 : Math.min(count, Math.max(0, Math.ceil((now() - forgivenMs - nextAt) / spacingMs)))
+    const missed = count === 0 ? 0 : Math.min(count, Math.max(0, Math.ceil((now() - slotToleranceMs - nextAt) / spacingMs)))
     inHand = { count: count - missed, nextAt: nextAt + missed * spacingMs, spacingMs }
   }
   const refused = (leftAt: number, pauseMs: number): void => {
     const succeededMsAgo = succeededAt === null ? null : now() - succeededAt
     const refusal = { leftMsAgo: now() - leftAt, succeededMsAgo, perSecond: used(), configured }
     // Applied here at once; what other processes have learned comes with the reply.
-    keep(slowerBy(current(), refusal))
+    keep(rateAfterRefusal(current(), refusal))
     inHand = { ...inHand, count: 0 }
     telling = telling.then(() => account.refused(refusal, pauseMs)).then(keep)
     telling.catch(() => undefined)
@@ -129,7 +129,7 @@ export const createRateBudget = (options: RateOptions) => {
       if (inHand.count === 0) await reserve()
       else if (waitMs > 0) {
         waited = true
-        if (waitMs >= toldPauseMs) onPause(waitMs, isAsked(current(), configured))
+        if (waitMs >= reportAfterMs) onPause(waitMs, isAsked(current(), configured))
         await clock.sleep(waitMs, signal)
       } else break
     }
@@ -178,6 +178,6 @@ const inTurn = <T>(depart: (signal: AbortSignal) => Promise<T>): ((signal: Abort
     lanes.set(lane, waiting)
     void serve()
     // A request that is stopped does not wait for its turn.
-    return orAborted(settle.promise, signal)
+    return raceAbort(settle.promise, signal)
   }
 }

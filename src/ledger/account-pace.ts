@@ -1,6 +1,6 @@
 // One row for each account, shared by all machines: when its next request may be sent, its rate since a refusal, and since when its service is in trouble.
 import { sql } from 'kysely'
-import { type AccountRow, forgivenMs, type LearntPace, slowerBy } from '../core/pace.ts'
+import { type AccountRow, slotToleranceMs, type LearnedRate, rateAfterRefusal } from '../core/pace.ts'
 import { missingRelations } from '../db/catalog.ts'
 import { databaseError } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
@@ -11,7 +11,7 @@ import { databaseNow } from '../db/database-clock.ts'
 export const hasAccountPace = async (db: Db): Promise<boolean> => (await missingRelations(db, ['etl.pace'])).length === 0
 
 /** The next free moment by the database's clock. Where that clock was set back since, the moment keeps its distance from `noted_at`. */
-const nextFree = sql<string>`greatest(pace.next_at - greatest(pace.noted_at - clock_timestamp(), interval '0'), clock_timestamp() - ${sql.lit(`${forgivenMs} ms`)}::interval)`
+const nextFree = sql<string>`greatest(pace.next_at - greatest(pace.noted_at - clock_timestamp(), interval '0'), clock_timestamp() - ${sql.lit(`${slotToleranceMs} ms`)}::interval)`
 
 const span = (ms: number) => sql<string>`${ms}::float8 * interval '1 millisecond'`
 
@@ -43,7 +43,7 @@ export const createAccountPace = (db: Db, account: string): AccountRow => ({
           .returning(paceColumns)
           .executeTakeFirstOrThrow()
           .then(learntOf)
-        const learnt = slowerBy(before, refusal)
+        const learnt = rateAfterRefusal(before, refusal)
         const { base, ceiling } = learnt
         if (learnt !== before)
           await own.set({ requests_per_second: base, ceiling, changed_at: databaseNow, refused_at: databaseNow }).execute()
@@ -70,7 +70,7 @@ export const paceColumns = [
 type PaceRow = Maybe<Numbers<'requests_per_second' | 'ceiling'>> & Numbers<'changed_ago' | 'refused_ago'>
 
 /** null: it was never refused. */
-export const learntOf = ({ requests_per_second, ceiling, changed_ago, refused_ago }: PaceRow): LearntPace | null =>
+export const learntOf = ({ requests_per_second, ceiling, changed_ago, refused_ago }: PaceRow): LearnedRate | null =>
   requests_per_second === null
     ? null
     : { base: requests_per_second, ceiling, changedMsAgo: changed_ago, refusedMsAgo: refused_ago }

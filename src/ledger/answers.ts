@@ -18,7 +18,7 @@ export interface NewAnswer {
   /** As the service sorted it; undefined or null where it did not say. */
   readonly order?: unknown
   readonly dialect?: string | null
-  /** See core/asks.ts. */
+  /** See core/request-digest.ts. */
   readonly asks: string
   readonly metrics: readonly string[]
   /** Only the first so many rows of each combination were asked for; null: all. */

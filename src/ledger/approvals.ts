@@ -4,7 +4,7 @@ import { type ExpressionBuilder, type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import type { ApprovalsTable, Db, Tables } from '../db/tables.ts'
 import { asNumber, countRows, query, queryColumn, type Row } from '../db/typed-row.ts'
-import type { Asked } from '../core/asks.ts'
+import type { RequestedData } from '../core/request-digest.ts'
 import { isApprovedUnsent } from './approved-jobs.ts'
 import type { AskReason } from './candidates.ts'
 import { databaseNow } from '../db/database-clock.ts'
@@ -137,7 +137,7 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
 }
 
 /** Dissolves approved, unsent jobs whose definition by now asks for more, or for something else: they are planned again. Returns how many. Call under the pipeline's lock. */
-export const dissolveChanged = (trx: Db, pipelineId: number, { asks, metrics }: Asked): Promise<number> => {
+export const dissolveChanged = (trx: Db, pipelineId: number, { asks, metrics }: RequestedData): Promise<number> => {
   const isSame = sql`case when split_part(a.digest, E'\\n', 1) = ${asks} then split_part(a.digest, E'\\n', 2)::jsonb @> ${JSON.stringify(metrics)}::jsonb else false end`
   return dissolve(trx)`
     select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isApprovedUnsent} and not ${isWaitedFor(sql`j.job_id`)}

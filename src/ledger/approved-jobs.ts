@@ -1,6 +1,6 @@
 // Approved jobs that are not asked for yet: every run of the pipeline joins them, a budget's new day or month does not end them, values that leave the lists are cut.
 import { type RawBuilder, sql } from 'kysely'
-import { askedBy, askedDigest } from '../core/asks.ts'
+import { requestedBy, approvalDigestPrefix } from '../core/request-digest.ts'
 import type { Definition, IsoDate, JobKind, Window, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import {
@@ -184,7 +184,7 @@ export const approveSpread = async (db: Db, runId: number, by: string, planned: 
     select distinct p.pipeline_id, p.pipeline, p.version from ${spreadJobs(runId)} join etl.pipelines p on p.pipeline_id = j.pipeline_id order by 1`
   const digestOf = (pipeline: string, version: number): string | null => {
     const found = planned.find(({ definition }) => definition.pipeline === pipeline && definition.version === version)
-    return found === undefined ? null : askedDigest(askedBy(found.definition, found.source.kind))
+    return found === undefined ? null : approvalDigestPrefix(requestedBy(found.definition, found.source.kind))
   }
   for (const { pipeline_id, pipeline, version } of rows)
     await db.transaction().execute(async (trx) => {

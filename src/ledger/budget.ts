@@ -1,7 +1,7 @@
 // Quota budgets: credits are reserved before a report is submitted and settled by its bill. A purchase beyond a budget waits for the next day or month.
 import { docPage } from '../core/shipped.ts'
 import type { Budget, TagBudget } from '../core/budget-scope.ts'
-import { exact } from '../core/learned-price.ts'
+import { rounded } from '../core/learned-price.ts'
 import { EtlError, type Follows, isEtlError } from '../core/errors.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
@@ -227,7 +227,7 @@ export const reservePages = (
     await lockJob(trx, claim)
     const isExtra = await isBeyondUsual(trx, claim)
     await reserveBudget(trx, { ...payer, estimated: more, unitKey: claim.box.key, isExtra, isBlind })
-    const all = { credits: exact(held.credits + (more ?? 0)), takesAll: held.takesAll || takesAll }
+    const all = { credits: rounded(held.credits + (more ?? 0)), takesAll: held.takesAll || takesAll }
     await setReserved(trx, claim, all)
     return all
   })

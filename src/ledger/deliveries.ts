@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type AlarmKind, type Cause, kindsWithoutEnd, type Severity, severityOf } from '../core/alarm.ts'
 import { lockByName } from '../db/named-lock.ts'
-import { databaseNow, inMs } from '../db/database-clock.ts'
+import { databaseNow, msFromNow } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
 import { type Maybe, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 
@@ -111,7 +111,7 @@ const takeNext = (db: Db, receivers: readonly ReceiverTraits[], { waitMs }: Tran
     const alarm = { target, event, causes: rows.map(({ target: _target, event: _event, grouping: _grouping, ...one }) => one) }
     const wait = waitMs(target, severity)
     await deliveriesOf(trx, alarm)
-      .set(wait > 0 ? { next_at: inMs(Math.ceil(wait)) } : { sending_at: databaseNow })
+      .set(wait > 0 ? { next_at: msFromNow(Math.ceil(wait)) } : { sending_at: databaseNow })
       .execute()
     return wait > 0 ? 'put off' : alarm
   })

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { sum } from '../core/counted.ts'
 import { unitsStillToCome } from '../core/forecast.ts'
-import { add, type CreditRange, type PipelinePrice, times } from '../core/learned-price.ts'
+import { addRanges, type CreditRange, type PipelinePrice, multiplyRange } from '../core/learned-price.ts'
 import type { WindowRule } from '../core/types.ts'
 import { type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
@@ -128,7 +128,7 @@ const toComeOf = (one: Known, { kind, unit }: PipelinePrice, values: number, now
   const bought = kind === 'walk' ? { ...window, lookBack: 0 } : window
   // Where no night has bought anything yet, the first one is the next of the calendar, as `plan` has it.
   const units = planned_cells + unitsStillToCome(bought, values, asked_ms ?? nowMs, nowMs)
-  return add(exactly(planned), times(unit, units))
+  return addRanges(exactly(planned), multiplyRange(unit, units))
 }
 
 // True of every open job. Written so that the partial indexes of ready, waiting and held jobs serve it, and done jobs are not read.

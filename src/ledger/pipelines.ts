@@ -1,6 +1,6 @@
 // Pipelines in the ledger: their identity, their lists, and what fetching needs of their definition. A planner locks the pipeline's row.
 import { type Insertable, type RawBuilder, sql } from 'kysely'
-import { asksOf, metricsOf } from '../core/asks.ts'
+import { requestDigest, metricsOf } from '../core/request-digest.ts'
 import { expectationOf } from '../core/data-test.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
@@ -258,7 +258,7 @@ const measure = (name: string): Definition['columns'][number] => ({
 
 /** What a recorded pipeline asks; null: its definition is not recorded. */
 export const asksOnRecord = (source: string, { params, window }: Partial<FetchingNeeds>): string | null =>
-  params === undefined || window === undefined ? null : asksOf({ source, params, window })
+  params === undefined || window === undefined ? null : requestDigest({ source, params, window })
 
 /** What a process with these definitions and sources may take. Pipelines that were never planned are left out: they have no jobs. */
 export const claimableOf = async (
@@ -274,7 +274,7 @@ export const claimableOf = async (
     .execute()
   const load =
     definitions.length === 0 ? [] : await pipelines.where((eb) => eb.or(definitions.map((one) => isSamePipeline(one)))).execute()
-  const asked = new Set(definitions.map(asksOf))
+  const asked = new Set(definitions.map(requestDigest))
   const same = fetch.filter(({ source, needs }) => asked.has(asksOnRecord(source, needs) ?? ''))
   return { load: ids(load), fetch: ids(fetch), same: ids(same) }
 }

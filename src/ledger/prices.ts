@@ -1,7 +1,7 @@
 // Prices as recorded: bills of each dataset and what they tell of the next purchase; the cost of one unit of a pipeline's reports, also for reports that wait; a unit's
 // size and time by earlier loads and requests. core/learned-price.ts defines what a price is; plan/price.ts asks the service for one.
 import { type RawBuilder, sql } from 'kysely'
-import { agree, type Bill, lessonOf, type NamedPrice, type PriceKnown } from '../core/learned-price.ts'
+import { fitOnePrice, type Bill, classifyBill, type NamedPrice, type KnownPrice } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
 import { type Maybe, type Numbers, prepared, query, queryColumn, queryOne, queryValue, type Row } from '../db/typed-row.ts'
 import { countApproval } from './approvals.ts'
@@ -18,7 +18,7 @@ export interface PriceSubject {
 }
 
 /** What is known of the price: recorded bills, the account's setting, and what others paid. */
-export const priceKnown = async (db: Db, { account, dataset, stated, seen }: PriceSubject): Promise<PriceKnown> => {
+export const priceKnown = async (db: Db, { account, dataset, stated, seen }: PriceSubject): Promise<KnownPrice> => {
   const bills = await prepared<Bill>(db)`
     select json_build_object('rowsAsked', rows_asked, 'rows', rows, 'metrics', metrics, 'values', "values") as size, credits::float8 as credits, said_in as "saidIn"
     from etl.prices where account = ${account} and dataset = ${dataset} and dropped_at is null order by price_id`
@@ -32,22 +32,22 @@ export interface SeenBill extends Bill {
 }
 
 /** Records a bill that says something new; a bill that contradicts earlier ones replaces them. Returns what is known then. */
-export const learnPrice = async (db: Db, subject: PriceSubject, known: PriceKnown, bill: SeenBill): Promise<PriceKnown> => {
-  const lesson = lessonOf(known, bill)
+export const learnPrice = async (db: Db, subject: PriceSubject, known: KnownPrice, bill: SeenBill): Promise<KnownPrice> => {
+  const lesson = classifyBill(known, bill)
   if (lesson === 'expected') return known
   if (lesson === 'new') return addBill(db, subject, known, bill)
   // Another process may have seen the new price first: its bill must not be dropped for what this one knew before. Bills are added without the lock: one too many does no harm.
   const ours = sql`account = ${subject.account} and dataset = ${subject.dataset} and dropped_at is null`
   await query(db)`select price_id from etl.prices where ${ours} order by price_id for update`
   const latest = await priceKnown(db, subject)
-  const judged = lessonOf(latest, bill)
+  const judged = classifyBill(latest, bill)
   if (judged === 'expected') return latest
   if (judged === 'new') return addBill(db, subject, latest, bill)
   await dropThose(db, ours)
   return addBill(db, subject, { ...latest, bills: [] }, bill)
 }
 
-const addBill = async (db: Db, { account, dataset }: PriceSubject, known: PriceKnown, bill: SeenBill): Promise<PriceKnown> => {
+const addBill = async (db: Db, { account, dataset }: PriceSubject, known: KnownPrice, bill: SeenBill): Promise<KnownPrice> => {
   const { rowsAsked, rows, metrics, values } = bill.size
   await db
     .insertInto('etl.prices')
@@ -85,7 +85,7 @@ export const creditsOfUnit = async (db: Db, pipeline: string): Promise<number | 
   const bills: Bill[] = []
   for (const { credits, cells, points, metrics } of rows) {
     const bill = { credits, size: { rowsAsked: null, rows: points, metrics, values: cells } }
-    if (agree([...bills, bill])) bills.push(bill)
+    if (fitOnePrice([...bills, bill])) bills.push(bill)
     else break
   }
   const sum = (pick: (bill: Bill) => number): number => bills.reduce((total, bill) => total + pick(bill), 0)

@@ -2,10 +2,10 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
+import { startMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
 import { countRows, prepared, query, type Texts } from '../db/typed-row.ts'
-import { databaseNow, inMs } from '../db/database-clock.ts'
+import { databaseNow, msFromNow } from '../db/database-clock.ts'
 import { isLeaseOver } from './lease-over.ts'
 import { countLost, type LostReservation } from './request-credits.ts'
 
@@ -31,7 +31,7 @@ const leaseMs = 16_000
 const looksForDeath = 4
 const lookMs = 1_500
 
-const leaseEnd = inMs(leaseMs)
+const leaseEnd = msFromNow(leaseMs)
 
 /** Registers this process with a full lease. First corrects times that a wrong clock wrote. */
 export const registerProcess = async (db: Db): Promise<OwnProcess> => {
@@ -42,7 +42,7 @@ export const registerProcess = async (db: Db): Promise<OwnProcess> => {
     .insertInto('etl.processes')
     .values({
       ...{ name, host, boot: bootMark(), lease_until: leaseEnd },
-      ...{ system_process_id: process.pid, begun: beginMark(process.pid) ?? '' },
+      ...{ system_process_id: process.pid, begun: startMark(process.pid) ?? '' },
     })
     .returning('process_id')
     .executeTakeFirstOrThrow()
@@ -149,7 +149,7 @@ const othersWithSomething = (db: Db, processId: number): Promise<Known[]> =>
 const isDeadHere = (known: Known, here: { readonly host: string; readonly boot: string }): boolean => {
   if (known.host !== here.host || known.boot !== here.boot) return false
   if (!processIsAlive(known.system_process_id)) return true
-  const begun = beginMark(known.system_process_id)
+  const begun = startMark(known.system_process_id)
   return begun === null || (begun !== '' && known.begun !== '' && begun !== known.begun)
 }
 
@@ -190,7 +190,7 @@ const isOver = sql<boolean>`coalesce(etl.locks.held_until, '-infinity') <= clock
 
 const take = async (db: Db, name: string, processId: number, forSeconds: number, mayTake: RawBuilder<boolean>) => {
   const taken = await countRows(db)`
-    insert into etl.locks (name, held_by, held_until) values (${name}, ${processId}, ${inMs(forSeconds * 1_000)})
+    insert into etl.locks (name, held_by, held_until) values (${name}, ${processId}, ${msFromNow(forSeconds * 1_000)})
     on conflict (name) do update set held_by = excluded.held_by, held_until = excluded.held_until where ${mayTake} returning name`
   return taken > 0
 }
@@ -221,7 +221,7 @@ export const endLease = async (db: Db, name: string, { processId }: OwnProcess):
 
 /** A moment further ahead than this, or than this beyond a full lease, was written by a clock that was ahead. */
 const marginMs = 5_000
-const ahead = inMs(marginMs)
+const ahead = msFromNow(marginMs)
 
 /** Jobs written by a clock that was ahead: their times keep their distance from the moment of writing. */
 const openAhead = sql`select job_id from etl.jobs where state = 'open' and updated_at > ${ahead} order by job_id`
@@ -232,7 +232,7 @@ const tooFar = sql`(updated_at - clock_timestamp())`
  * keep their time, since the guard counts by it: rather too long than too short. A locked job is left to the next check. Costs one small query where all is right.
  */
 const settleTimes = async (db: Db): Promise<void> => {
-  const fromFuture = sql<boolean>`lease_until > ${inMs(leaseMs + marginMs)}`
+  const fromFuture = sql<boolean>`lease_until > ${msFromNow(leaseMs + marginMs)}`
   if ((await db.selectFrom('etl.processes').select('process_id').where(fromFuture).limit(1).execute()).length === 0) return
   const corrections = [
     sql`update etl.jobs set not_before = not_before - ${tooFar}, next_poll_at = next_poll_at - ${tooFar}, deadline_at = deadline_at - ${tooFar},

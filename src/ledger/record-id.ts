@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { GivenBefore } from '../core/report-shape.ts'
+import type { RepeatedReportId } from '../core/report-shape.ts'
 import type { ReportState } from '../core/types.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
@@ -32,7 +32,7 @@ const uniqueViolation = '23505'
  * Records the id by one statement first: once sent, PostgreSQL carries it out, whatever becomes of this process. null: the report is this job's. Else
  * another job has it, and the result says how this job continues.
  */
-export const recordId = async (db: Db, claim: ClaimedJob, given: GivenId): Promise<GivenBefore | null> => {
+export const recordId = async (db: Db, claim: ClaimedJob, given: GivenId): Promise<RepeatedReportId | null> => {
   try {
     await keepId(db, claim, given)
   } catch (error) {
@@ -105,7 +105,7 @@ type Other = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'answer_id' | 'ask
  * waits too. The ask number stays the former one, since the answer is a former one. The result says how this job continues; null: no other job has the report
  * any more, and this job records it.
  */
-const adoptKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Promise<GivenBefore | null> =>
+const adoptKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Promise<RepeatedReportId | null> =>
   db.transaction().execute(async (trx) => {
     const { own, other } = await lockBoth(trx, claim, reportId)
     if (other === null) return null
@@ -130,7 +130,7 @@ const adoptKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Pr
     return null
   })
 
-const goesOn = (message: string, waitMs: number): GivenBefore => ({ message: `${message}. It is not bought again.`, waitMs })
+const goesOn = (message: string, waitMs: number): RepeatedReportId => ({ message: `${message}. It is not bought again.`, waitMs })
 
 /** Locks both in the order of their numbers, in which every process locks jobs. */
 const lockBoth = async (trx: Db, claim: ClaimedJob, reportId: string): Promise<{ own: Other; other: Other | null }> => {

@@ -1,15 +1,15 @@
 // The ledger's memory of one job's report: every step commits before it returns; all but a new id under the job's fence.
 import { type RawBuilder, sql, type UpdateObject } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import { exact } from '../core/learned-price.ts'
+import { rounded } from '../core/learned-price.ts'
 import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report-shape.ts'
 import type { ReportState } from '../core/types.ts'
-import { unstopped } from '../db/stoppable.ts'
+import { withoutCancel } from '../db/stoppable.ts'
 import type { Db, Tables } from '../db/tables.ts'
 import { numberOf } from '../db/typed-row.ts'
 import { affordable, recordRefusedPrice, type Payer, reserveReport } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
-import { databaseNow, inMs } from '../db/database-clock.ts'
+import { databaseNow, msFromNow } from '../db/database-clock.ts'
 import { fenced, isClaimedBy, jobRow, lockJob, setClaimed } from './claim-fence.ts'
 import { creditsOfUnit, billFactor } from './prices.ts'
 import { unknownReports } from './purchases.ts'
@@ -35,24 +35,24 @@ const shareOfPolls = 0.5
 export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions): ReportMemo => {
   const set = (transition: Transition<ReportState>, values: Values): Promise<void> => change(db, claim, transition, values)
   // A report that a person recorded has no deadline until it is polled.
-  const deadline = sql<string>`coalesce(deadline_at, ${inMs(options.deadlineMs)})`
+  const deadline = sql<string>`coalesce(deadline_at, ${msFromNow(options.deadlineMs)})`
   return {
     current: () => current(db, claim),
     affordable: () => affordable(db, claim, options),
     intend: async (intent) => {
       const said = intent.estimatedQuota
-      const price = said === 0 ? await priceByBills(db, claim, options) : said && exact(said * (await billFactor(db, options)))
+      const price = said === 0 ? await priceByBills(db, claim, options) : said && rounded(said * (await billFactor(db, options)))
       await db
         .transaction()
         .execute((trx) => intend(trx, claim, options, { ...intent, price }))
         .catch((error: unknown) => recordRefusedPrice(db, claim, price, error))
     },
     submitted: (reportId, statusWord, letGo = async () => undefined) =>
-      unstopped(() => recordId(db, claim, { reportId, statusWord, letGo })),
+      withoutCancel(() => recordId(db, claim, { reportId, statusWord, letGo })),
     polled: ({ statusWord, nextPollInMs }) =>
       set(stillOpen, {
         status_word: statusWord,
-        next_poll_at: inMs(nextPollInMs),
+        next_poll_at: msFromNow(nextPollInMs),
         deadline_at: deadline,
         polls: sql<number>`polls + 1`,
       }),
@@ -96,7 +96,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
 /** A price of 0 named by the service is no price: only bills show whether a report is free. null: there is no bill yet. */
 const priceByBills = async (db: Db, { cells }: ClaimedJob, { pipeline }: Payer): Promise<number | null> => {
   const perUnit = await creditsOfUnit(db, pipeline)
-  return perUnit === null ? null : exact(perUnit * cells)
+  return perUnit === null ? null : rounded(perUnit * cells)
 }
 
 const stillOpen: Transition<ReportState> = {
@@ -198,7 +198,7 @@ const intend = async (
     request: JSON.stringify(intent.request),
     said_quota: intent.estimatedQuota,
     estimated_quota: estimated,
-    deadline_at: inMs(options.deadlineMs),
+    deadline_at: msFromNow(options.deadlineMs),
     updated_at: databaseNow,
   })
 }

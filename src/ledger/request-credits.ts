@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { PaidBefore } from '../core/completeness.ts'
 import { sum } from '../core/counted.ts'
-import { exact } from '../core/learned-price.ts'
+import { rounded } from '../core/learned-price.ts'
 import { databaseNowText } from '../db/database-clock.ts'
 import { executePrepared, type Maybe, type Numbers, query, queryOne, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
@@ -39,7 +39,7 @@ export const countRestored = async (db: Db, { askedAt, account, pipelineId, askN
   const others = paid.map((one) => one.askNumber).filter((one) => one !== askNumber)
   const known = await onRecordAmid(db, pipelineId, askNumber, others)
   const pages = Math.max(0, sum(paid, 'pages') - known.pages)
-  const credits = Math.max(0, exact(sum(paid, 'credits') - known.credits))
+  const credits = Math.max(0, rounded(sum(paid, 'credits') - known.credits))
   const page = { startedAt: askedAt, account, pipelineId, runId: null, jobId: null, isUncertain: false }
   const records = Array.from({ length: pages }, (_, at) => ({ ...page, credits: at === 0 ? credits : 0 }))
   if (pages > 0) await executePrepared(db, countCredits(JSON.stringify(records)))

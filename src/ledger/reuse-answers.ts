@@ -17,7 +17,7 @@ interface Sister {
 /** Pipelines and versions whose answers may serve this one. */
 export interface ReuseScope {
   readonly sisters: readonly Sister[]
-  /** What is asked, see asksOf. */
+  /** What is asked, see requestDigest. */
   readonly asks: string
   readonly metrics: readonly string[]
   /** The planning run: a sister's jobs in its list are about to be asked for. */

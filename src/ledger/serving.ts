@@ -1,6 +1,6 @@
 // Jobs that buy nothing because another job's answer serves them: which job may still serve, which jobs wait for it, and which will not be served.
 import { sql } from 'kysely'
-import { asksOther } from '../core/asks.ts'
+import { noReuseDigest } from '../core/request-digest.ts'
 import type { Db } from '../db/tables.ts'
 import { ended, hasFailedLive, isWaitedFor, leaveJobs, listJobs } from './wait-list.ts'
 
@@ -15,7 +15,7 @@ export const mayYetServe = sql<boolean>`(y.answer_id is null and coalesce(y.repo
 export const servingAnswer = sql`(select a.answer_id from etl.answers a join etl.pipelines p on p.pipeline_id = j.pipeline_id
   where a.answer_id = coalesce(y.answer_id, (select u.answer_id from etl.units u where y.state = 'done' and y.cells = 1
       and u.pipeline_id = y.pipeline_id and u.window_from = y.window_from and u.slice_id = y.slice_ids[1]))
-    and a.asks <> ${asksOther} and (j.kind = 'walk' or a.metrics @> array(select jsonb_array_elements_text(coalesce(p.definition -> 'metrics', '[]')))))`
+    and a.asks <> ${noReuseDigest} and (j.kind = 'walk' or a.metrics @> array(select jsonb_array_elements_text(coalesce(p.definition -> 'metrics', '[]')))))`
 
 /**
  * Job `j` is to be served, and no answer can serve it yet. It was planned as a job that buys nothing: where no answer will come it is planned again, under

@@ -1,7 +1,7 @@
 // What of a budget is spent, by reports and by paid requests, this day and this month, and the month by pipeline and tag. Also readings of the service's own counter:
 // what it says is left, and what it charged between two readings beyond what is recorded.
 import { type RawBuilder, sql } from 'kysely'
-import { exact } from '../core/learned-price.ts'
+import { rounded } from '../core/learned-price.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import { type Flags, type Maybe, type Numbers, query, queryOne, queryValue, type Texts } from '../db/typed-row.ts'
@@ -219,5 +219,5 @@ const differenceOf = (before: Reading, now: Reading): number | null => {
         { said: charged('credits'), counted: reports },
       ]
   const differences = balances.flatMap(({ said, counted }) => (said === null ? [] : said - counted))
-  return differences.length === 0 ? null : exact(differences.reduce((sum, one) => sum + one, 0))
+  return differences.length === 0 ? null : rounded(differences.reduce((sum, one) => sum + one, 0))
 }

@@ -2,7 +2,7 @@
 // Also the service that each account buys from: recorded with the first purchase, so that rows of two services are not mixed.
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Forgotten } from '../core/report-shape.ts'
+import type { UnknownSpan } from '../core/report-shape.ts'
 import type { Db, WarehouseTable } from '../db/tables.ts'
 import { type Flags, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
@@ -19,7 +19,7 @@ export interface Warehouse {
 }
 
 /** `own`: this database is the warehouse. `copy`: no person has said yet whether it or another one continues. `replaced`: another one continues. */
-export type Standing = Selectable<WarehouseTable>['standing']
+type Standing = Selectable<WarehouseTable>['standing']
 
 /** What the warehouse knows of itself. */
 export interface Identity extends Warehouse {
@@ -185,7 +185,7 @@ const searchedFor = sql`interval '30 days'`
  * What a restored ledger has forgotten: from the last run in the backup until a person declared that this database continues. null: never declared, or long ago; or the
  * job is forced, or its units were loaded before, so that it asks for something newer.
  */
-export const forgottenSpan = async (db: Db, { jobId, forced }: ClaimedJob): Promise<Forgotten | null> => {
+export const forgottenSpan = async (db: Db, { jobId, forced }: ClaimedJob): Promise<UnknownSpan | null> => {
   if (forced) return null
   const lastEvent = (kind: string) =>
     sql`max(e.at) from etl.events e where e.kind = ${kind} and e.at > clock_timestamp() - ${searchedFor}`

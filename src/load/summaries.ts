@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
-import { isWider, ownPart, type SummedUp, summaryQuery } from '../db/summary-query.ts'
+import { tooWideError, beforeSuccessor, type SummaryInput, summaryQuery } from '../db/summary-query.ts'
 import { type Lists, prepared, queryColumn, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { isOfValues, dataTable, inScope, inWindow, periodColumn, type UnitScope } from './table-columns.ts'
@@ -82,7 +82,7 @@ const differing = (definition: Definition, marts: readonly Mart[], found: readon
 export const refreshSummaries = async (
   trx: Db,
   definition: Definition,
-  { units, hasGaps = false, ...scope }: UnitScope & Pick<SummedUp, 'units'> & { readonly hasGaps?: boolean },
+  { units, hasGaps = false, ...scope }: UnitScope & Pick<SummaryInput, 'units'> & { readonly hasGaps?: boolean },
   marts: KnownMarts,
 ): Promise<void> => {
   const version = definition.publish ? definition.version : await shownVersion(trx, definition, units)
@@ -106,13 +106,13 @@ export const refreshSummaries = async (
   for (const mart of await publishedSummaries(trx, { ...definition, version }, marts)) {
     const table = sql.table(`bi.${mart.name}`)
     await sql`delete from ${table} t where ${isOfValues(definition, scope, 't')}${only}`.execute(trx)
-    const part = ownPart(definition, periodColumn(definition), { facts, units: own })
+    const part = beforeSuccessor(definition, periodColumn(definition), { facts, units: own })
     const [stray] = await queryColumn<Texts<'day'>>(trx)`
       with part as materialized (${summaryQuery(mart, definition, part)}),
       stray as materialized (select min(part.${period})::text as day from part where not (${inWindow(definition, scope.window, 'part')})),
       filled as (insert into ${table} select part.* from part, stray where stray.day is null)
       select day from stray where day is not null`
-    if (stray !== undefined) throw isWider(mart, stray)
+    if (stray !== undefined) throw tooWideError(mart, stray)
   }
 }
 

@@ -1,5 +1,5 @@
 // The plan of parsing, compiled once for an answer: its columns, their casts, and the places of the key among them.
-import { type Cast, castPeriod, CellError, excerpt, type Stray, UnaskedError } from '../core/cast-cell.ts'
+import { type Cast, castPeriod, CellError, excerpt, type UnrequestedRow, UnaskedError } from '../core/cast-cell.ts'
 import { columnTypes } from '../core/column-types.ts'
 import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
 import type { Box, Column, Definition, Window } from '../core/types.ts'
@@ -83,11 +83,11 @@ export class RowError extends Error {
   override readonly name = 'RowError'
   readonly column: string | null
   /** The row is right but was not requested; null: it is no row. */
-  readonly stray: Stray | null
+  readonly stray: UnrequestedRow | null
   /** See `RejectedRow`. */
   readonly isUnasked: boolean
 
-  constructor(column: string | null, message: string, stray: Stray | null = null, isUnasked = false) {
+  constructor(column: string | null, message: string, stray: UnrequestedRow | null = null, isUnasked = false) {
     super(message)
     this.column = column
     this.stray = stray

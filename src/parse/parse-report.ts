@@ -1,7 +1,7 @@
 // What parsing an answer found, counted over all its parts.
 import { EtlError } from '../core/errors.ts'
 import type { Reject } from '../core/types.ts'
-import type { Stray } from '../core/cast-cell.ts'
+import type { UnrequestedRow } from '../core/cast-cell.ts'
 import { detached } from './raw-text.ts'
 import type { KeyPlaces } from './unit-mark.ts'
 
@@ -48,7 +48,7 @@ export const createParseReport = () => ({
 })
 
 /** Counts the row among those that are passed over. */
-export const addStray = (report: ParseReport, { period, isExpected }: Stray): void => {
+export const addStray = (report: ParseReport, { period, isExpected }: UnrequestedRow): void => {
   report.passedOver += 1
   if (isExpected) return
   const { strays } = report

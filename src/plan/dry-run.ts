@@ -1,7 +1,7 @@
 // What a run or a range would take and why, by the same planning, without writing or buying anything: `plan`, and every --dry-run.
-import { asksOf, widestFirst } from '../core/asks.ts'
+import { requestDigest, widestFirst } from '../core/request-digest.ts'
 import { sum } from '../core/counted.ts'
-import { add, type CreditRange, priceWords, times } from '../core/learned-price.ts'
+import { addRanges, type CreditRange, priceWords, multiplyRange } from '../core/learned-price.ts'
 import type { Definition } from '../core/types.ts'
 import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/window.ts'
 import type { AskReason } from '../ledger/candidates.ts'
@@ -100,7 +100,7 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
 
 /** Definitions that ask the same, with the same dimensions, may serve each other. */
 const questionOf = (definition: Definition): string =>
-  JSON.stringify([asksOf(definition), definition.dimensions.map(({ name }) => name).sort()])
+  JSON.stringify([requestDigest(definition), definition.dimensions.map(({ name }) => name).sort()])
 
 type ReportJob = FoundJob & ReportToPrice
 
@@ -122,7 +122,7 @@ const walkPrice = async (runtime: PlanRuntime, definition: Definition) => {
 /** The price of refreshing a unit, with the check before it where a check is cheaper than the unit. */
 const refreshPrice = (walk: Awaited<ReturnType<typeof walkPrice>>): CreditRange | null => {
   if (walk === null || walk.unit === null || walk.probe === null) return walk?.unit ?? null
-  return isProbeCheaper(walk.probe, walk.unit) ? add(walk.probe, walk.unit) : walk.unit
+  return isProbeCheaper(walk.probe, walk.unit) ? addRanges(walk.probe, walk.unit) : walk.unit
 }
 
 interface Previewed {
@@ -184,7 +184,7 @@ const cents = (credits: number): number => Number(credits.toFixed(2))
 
 /** An unknown price is null; `range` says how far off it may be. */
 const priced = (unit: CreditRange | null, units: number): Pick<PreviewJob, 'quota' | 'range'> => {
-  const all = times(unit, units)
+  const all = multiplyRange(unit, units)
   if (all === null) return { quota: null, range: null }
   const isSure = all.likely !== null && all.high - all.low <= 0.01 * all.high
   return {

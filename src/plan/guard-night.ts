@@ -1,11 +1,11 @@
 // Applies the guard: what of a plan may be bought now, and what waits for approval (promise 13).
 import { createHash } from 'node:crypto'
-import { askedBy, askedDigest } from '../core/asks.ts'
+import { requestedBy, approvalDigestPrefix } from '../core/request-digest.ts'
 import { accountName } from '../core/source-spec.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { lockByName } from '../db/named-lock.ts'
-import { outlast } from '../db/outlast.ts'
+import { retryWhileAway } from '../db/retry-while-away.ts'
 import type { Db } from '../db/tables.ts'
 import {
   approveIn,
@@ -52,7 +52,7 @@ const digestOf = ({ definition, source, pipeline, limits }: PlanContext): string
     from,
     until: publication.until,
   })
-  return [askedDigest(askedBy(definition, source.kind)), createHash('sha256').update(rules).digest('hex')].join('\n')
+  return [approvalDigestPrefix(requestedBy(definition, source.kind)), createHash('sha256').update(rules).digest('hex')].join('\n')
 }
 
 /** Dissolves held jobs where lists, limits, the guard or what is asked for have changed, or a person names their months: they are planned again. Then `renewApproved`. */
@@ -73,7 +73,7 @@ export const dissolveStale = async (context: PlanContext): Promise<number> => {
 /** Dissolves approved jobs that ask for more by now, to be planned again, and cuts values that left the lists. Returns how many ask for more. */
 export const renewApproved = ({ locked, frame, definition, source }: PlanContext): Promise<number> =>
   locked(async (trx) => {
-    const changed = await dissolveChanged(trx, frame.pipelineId, askedBy(definition, source.kind))
+    const changed = await dissolveChanged(trx, frame.pipelineId, requestedBy(definition, source.kind))
     await trimApproved(trx, frame.pipelineId)
     return changed
   })
@@ -197,7 +197,7 @@ const nightPrices = async (runtime: PlanRuntime, context: PlanContext, packed: P
     const record = recorder(runtime, frame, requests)
     return await priceReports(runtime, definition, reports, { isStrict: false, most: mostPricedANight, signal, record })
   } finally {
-    await outlast(runtime, signal, () => recordRequests(kysely, requests))
+    await retryWhileAway(runtime, signal, () => recordRequests(kysely, requests))
   }
 }
 

@@ -1,5 +1,5 @@
 // What a plan offers beside what is due: where the service has changed its method, to load the months before again, a few cells first. It buys nothing.
-import { onlyWords } from '../core/only.ts'
+import { formatOnly } from '../core/only.ts'
 import type { Definition } from '../core/types.ts'
 import { addWindows, lastDay } from '../core/window.ts'
 import type { BreakLine } from '../ledger/breaks.ts'
@@ -27,7 +27,7 @@ export const offerOlder = (
   const [first, ...others] = definition.dimensions
   const some =
     first === undefined ? [] : first.values.slice(0, Math.min(mostSampled, Math.max(1, Math.floor(first.values.length / 100))))
-  const only = onlyWords([
+  const only = formatOnly([
     ...(first === undefined ? [] : [{ name: first.name, values: some }]),
     ...others.map(({ name, values }) => ({ name, values: values.slice(0, 1) })),
   ])

@@ -1,5 +1,5 @@
 // What planning would make of a pipeline now: in a transaction that is rolled back, so that present lists and definitions count and nothing stays.
-import { asksOf } from '../core/asks.ts'
+import { requestDigest } from '../core/request-digest.ts'
 import { sum } from '../core/counted.ts'
 import type { Box, Definition, Window } from '../core/types.ts'
 import { showWindow } from '../core/window.ts'
@@ -56,7 +56,7 @@ export const planAndRollBack = async (
   try {
     const found: Found[] = []
     // Planners release their locks with each step; here they last, so all are taken at once, in order: else two processes could wait for each other.
-    for (const asks of new Set(definitions.map(asksOf))) await lockQuestion(trx, asks)
+    for (const asks of new Set(definitions.map(requestDigest))) await lockQuestion(trx, asks)
     const names = definitions.map(({ pipeline }) => pipeline)
     await lockVersions(trx, names)
     for (const definition of definitions)

@@ -1,5 +1,5 @@
 // What planning one pipeline knows: its definition, its windows, its place in the ledger, and how a step of it is committed.
-import { askedBy } from '../core/asks.ts'
+import { requestedBy } from '../core/request-digest.ts'
 import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SentRequest } from '../core/sent-request.ts'
@@ -161,7 +161,7 @@ const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
   const { runtime, maySendAgain = true, definition, source, pipeline, scope } = input
   // Values were checked before, against the lists of all versions.
   const only = checkOnly(definition, scope.only ?? new Map(), () => true)
-  const asks = askedBy(definition, source.kind)
+  const asks = requestedBy(definition, source.kind)
   return {
     pipelineId: pipeline.pipelineId,
     policy: {

@@ -1,9 +1,9 @@
 // From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
-import { widestFirst } from '../core/asks.ts'
+import { widestFirst } from '../core/request-digest.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { publicationDate, showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
-import { outlast } from '../db/outlast.ts'
+import { retryWhileAway } from '../db/retry-while-away.ts'
 import type { Refresh } from '../ledger/candidates.ts'
 import { dissolveServed } from '../ledger/approved-jobs.ts'
 import { datasetOf, judgeHeldAgain } from '../ledger/data-points.ts'
@@ -277,7 +277,7 @@ const findLost = async (runtime: PlanRuntime, runId: number, definition: Definit
     progress.emit({ event: 'notice', code: 'REPORT_UNCERTAIN', message })
     return false
   } finally {
-    await outlast(runtime, signal, () => recordRequests(database.kysely, requests))
+    await retryWhileAway(runtime, signal, () => recordRequests(database.kysely, requests))
   }
 }
 

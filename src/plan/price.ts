@@ -1,12 +1,12 @@
 // What units cost: pages by earlier bills; reports by the price that the service names for a few of them, free of charge, and the others at the same price a unit.
 import { refusedAsWhole } from '../extract/report-submit.ts'
-import { metricsOf } from '../core/asks.ts'
+import { metricsOf } from '../core/request-digest.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { limitsOf, probeContext, priceSubject, sourceOf } from './plan-context.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { ProbeContext, Source } from '../extract/source.ts'
-import { type CreditRange, creditsFor, exact, type PipelinePrice, type PriceKnown, walkCredits } from '../core/learned-price.ts'
+import { type CreditRange, creditsFor, rounded, type PipelinePrice, type KnownPrice, walkCredits } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
 import { creditsOfUnit, type PastUnits, pastUnits, priceKnown, rowsAsked, billFactor } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
@@ -16,7 +16,7 @@ export const pagePrices = async (
   db: Db,
   runtime: Pick<PlanRuntime, 'allowance'>,
   { definition, source }: { readonly definition: Definition; readonly source: Source },
-): Promise<{ readonly known: PriceKnown; readonly unit: CreditRange | null }> => {
+): Promise<{ readonly known: KnownPrice; readonly unit: CreditRange | null }> => {
   const known = await priceKnown(db, priceSubject(runtime, definition, source))
   const { top } = source.limitsOf?.(definition.params) ?? {}
   const { rows, pageSize } = rowsAsked(await pastUnits(db, definition.pipeline), definition.limits.pageSize, top)
@@ -24,7 +24,7 @@ export const pagePrices = async (
 }
 
 /** The price of a check of one record; null: unknown. */
-export const probePrice = (known: PriceKnown): CreditRange | null =>
+export const probePrice = (known: KnownPrice): CreditRange | null =>
   creditsFor(known, { rowsAsked: 1, rows: 1, metrics: 1, values: 1 })
 
 /** Whether a check can save anything: where it costs as much as the unit, the unit is asked for at once. */
@@ -117,7 +117,7 @@ export const priceReports = async (
     )
     // A named price of 0 counts for nothing once bills show what such reports cost.
     if (quota === null || (quota === 0 && (await creditsOfUnit(runtime.database.kysely, definition.pipeline)) !== null)) break
-    said.set(report, exact(quota * times))
+    said.set(report, rounded(quota * times))
   }
   if (said.size === 0) return noPrices
   const units = [...said.keys()].reduce((total, report) => total + report.units, 0)

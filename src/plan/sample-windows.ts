@@ -1,13 +1,13 @@
 // Checks whether the service has released anything new for the windows of the look-back, by a few units each, so that a quiet night costs a few requests.
 import { once } from '../core/clock.ts'
 import { type EtlError, isEtlError, messageOf } from '../core/errors.ts'
-import { times } from '../core/learned-price.ts'
+import { multiplyRange } from '../core/learned-price.ts'
 import { isSameFingerprint, maskedFingerprint } from '../core/completeness.ts'
 import type { IsoDate } from '../core/types.ts'
 import { showWindow } from '../core/window.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { Db } from '../db/tables.ts'
-import { outlast } from '../db/outlast.ts'
+import { retryWhileAway } from '../db/retry-while-away.ts'
 import type { ProbeContext, Source } from '../extract/source.ts'
 import { hasBudget, type Payer, reserveForPlanning } from '../ledger/budget.ts'
 import { countCells, noRefresh, type Refresh } from '../ledger/candidates.ts'
@@ -122,7 +122,7 @@ const withinBudget = async <T>(
   const subject = priceSubject(runtime, definition, source)
   const payer = budgetOf(runtime, context)
   if (payer !== null) {
-    const estimated = times(probePrice(await priceKnown(kysely, subject)), questions)?.high ?? null
+    const estimated = multiplyRange(probePrice(await priceKnown(kysely, subject)), questions)?.high ?? null
     const unitKey = `${definition.pipeline}, to check whether ${showWindow(window)} was restated${kept > 0 ? ' (credits for newer months included)' : ''}`
     await reserveForPlanning(kysely, frame, { ...payer, estimated, isBlind: estimated === null, unitKey }, kept)
   }
@@ -131,7 +131,7 @@ const withinBudget = async <T>(
   try {
     return await ask(probeContext(runtime, definition, { signal, lane: String(frame.runId), record }))
   } finally {
-    await outlast(runtime, signal, async () => {
+    await retryWhileAway(runtime, signal, async () => {
       await recordRequests(kysely, requests)
       if (payer !== null) await setPlanningReserve(kysely, { ...frame, account: payer.account }, 0)
     })

@@ -4,7 +4,7 @@ import { type EtlError, settingError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import { type Flags, query, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { dropToReplace, setAgain, type Setting, settingsOn } from './replace-view.ts'
+import { dropToReplace, restoreSettings, type RelationSetting, settingsOn } from './replace-view.ts'
 
 /** A view or table in bi by its name, or a function by name and arguments: `keywords_as_of(timestamp with time zone)`. */
 type ObjectName = string
@@ -22,7 +22,7 @@ export interface MartReaders {
 /** @param marts all marts that the transaction publishes after the drops */
 export const openMartReaders = (marts: readonly Mart[]): MartReaders => {
   const names = new Set(marts.map(({ name }) => name))
-  const settings = new Map<string, readonly Setting[]>()
+  const settings = new Map<string, readonly RelationSetting[]>()
   const dropOf = async (trx: Db, object: ObjectName): Promise<void> => {
     for (const { reader, name, is_ours: isOurs, is_function: isFunction } of await readersOf(trx, object)) {
       if (!(isOurs || (!isFunction && reader === `bi.${name}` && names.has(name)))) throw somebodyElses(object, reader)
@@ -40,7 +40,7 @@ export const openMartReaders = (marts: readonly Mart[]): MartReaders => {
   return {
     dropOf,
     // The settings stay in the map: a step that meets a lock is rolled back and repeated, and needs them again.
-    restore: (trx, name) => setAgain(trx, name, settings.get(name) ?? []),
+    restore: (trx, name) => restoreSettings(trx, name, settings.get(name) ?? []),
   }
 }
 

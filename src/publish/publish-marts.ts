@@ -8,14 +8,14 @@ import { windowAt } from '../core/window.ts'
 import { columnNames, missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
 import { isLockedOut, sqlStateOf } from '../db/database-error.ts'
-import { isWider, ownBefore, ownPart, type SummedUp, summaryQuery } from '../db/summary-query.ts'
-import { inPatientTransaction, type Patience } from '../db/patience.ts'
+import { tooWideError, successorFrom, beforeSuccessor, type SummaryInput, summaryQuery } from '../db/summary-query.ts'
+import { inRetriedTransaction, type LockWait } from '../db/lock-retry.ts'
 import { type Maybe, query, queryColumn, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, joinsOf } from './comments.ts'
 import type { MartReaders } from './mart-readers.ts'
-import { dropRelation, dropToReplace, inSavepoint, replaceView, setAgain, settingsOn } from './replace-view.ts'
-import { goingOn, keptUnits, recordVersion, type Series, seriesOf } from './versions.ts'
+import { dropRelation, dropToReplace, inSavepoint, replaceView, restoreSettings, settingsOn } from './replace-view.ts'
+import { stillCounted, keptUnits, recordVersion, type Series, seriesOf } from './versions.ts'
 import { describedColumns, type DescribedView, wrongNames } from './view-columns.ts'
 import { currentRows, periodOf } from './views.ts'
 
@@ -35,7 +35,7 @@ export const publishMart = async (
 ): Promise<boolean> => {
   if (!(await readable(trx, mart.reads))) return false
   // A summary whose pipeline is no longer defined or published stays as it is.
-  if (mart.summaryOf !== null && sourceOf(mart, definitions) === undefined) return readable(trx, [mart.name])
+  if (mart.summaryOf !== null && summedFrom(mart, definitions) === undefined) return readable(trx, [mart.name])
   const made = await orLeftOut(trx, mart, async () => {
     if (mart.summaryOf === null) await replaceView(trx, mart.name, sql.raw(mart.sql), () => readers.dropOf(trx, mart.name))
     else {
@@ -53,15 +53,15 @@ export const publishMart = async (
 }
 
 /** The definition whose rows a summary sums up; undefined: none that is published. */
-export const sourceOf = ({ summaryOf }: Pick<Mart, 'summaryOf'>, definitions: readonly Definition[]): Definition | undefined =>
+export const summedFrom = ({ summaryOf }: Pick<Mart, 'summaryOf'>, definitions: readonly Definition[]): Definition | undefined =>
   definitions.find(({ pipeline, publish }) => publish && pipeline === summaryOf)
 
 /** null: a shipped mart reads a column that the definition lacks or has in another type. Other errors of the query are thrown in words. */
 const orLeftOut = <T>(trx: Db, mart: Mart, work: () => Promise<T>): Promise<{ result: T } | null> =>
-  inSavepoint(trx, (error) => isLeftOut(mart, error), work).catch((error: unknown) => refused(mart, error))
+  inSavepoint(trx, (error) => isShippedMismatch(mart, error), work).catch((error: unknown) => refused(mart, error))
 
 /** Codes of a missing column (42703), of a missing function or operator for the type (42883), and of a wrong or impossible type (42804, 42846). */
-export const isLeftOut = ({ isShipped }: Mart, error: unknown): boolean =>
+export const isShippedMismatch = ({ isShipped }: Mart, error: unknown): boolean =>
   isShipped && ['42703', '42883', '42804', '42846'].includes(sqlStateOf(error))
 
 const refused = ({ file }: Mart, error: unknown): never => {
@@ -84,7 +84,7 @@ const readable = async (trx: Db, names: readonly string[]): Promise<boolean> => 
 }
 
 /** Marts that could not be published, although what they read exists or is itself in this list. @param marts in the order in which they read each other */
-export const leftOut = async (
+export const unpublishedMarts = async (
   db: Db,
   marts: readonly Mart[],
   published: readonly string[],
@@ -93,7 +93,7 @@ export const leftOut = async (
   const left: string[] = []
   for (const mart of marts.filter(({ name }) => !published.includes(name))) {
     const { name, reads, summaryOf } = mart
-    if (summaryOf !== null && sourceOf(mart, definitions) === undefined) continue
+    if (summaryOf !== null && summedFrom(mart, definitions) === undefined) continue
     const others = reads.filter((one) => !left.includes(one))
     if (!mart.isShipped || (await readable(db, others))) left.push(name)
   }
@@ -101,7 +101,7 @@ export const leftOut = async (
 }
 
 /** A view that a definition makes under the mart's name; null: there is none. */
-export const takenBy = ({ file, name }: Mart, definitions: readonly Definition[]): string | null => {
+export const nameProblem = ({ file, name }: Mart, definitions: readonly Definition[]): string | null => {
   const own = ['freshness', ...definitions.flatMap(viewsOf)]
   return own.includes(name) ? `${file}: bi.${name} is a view of Millrace itself. Give the file another name.` : null
 }
@@ -110,7 +110,7 @@ const viewsOf = ({ pipeline }: Definition): readonly string[] => [pipeline, `${p
 
 /** Throws DEFINITION where a mart has the name of one of our views, and CONFIGURATION where bi has a relation with such a name that Millrace never published: bi may be older than the warehouse, and a person's table would be lost. */
 export const assertOwnNames = async (trx: Db, definitions: readonly Definition[], marts: readonly Mart[]): Promise<void> => {
-  const [taken = null] = marts.map((mart) => takenBy(mart, definitions)).filter((words) => words !== null)
+  const [taken = null] = marts.map((mart) => nameProblem(mart, definitions)).filter((words) => words !== null)
   if (taken !== null) throw new EtlError('DEFINITION', taken)
   const pipelines = definitions.filter(({ publish }) => publish).map(({ pipeline }) => pipeline)
   const endings = sql`unnest(array['', '_history']) as e (ending)`
@@ -136,9 +136,9 @@ export const prepareSummaries = async (
 ): Promise<PreparedSummaries> => {
   const prepared = new Map<string, string | null>()
   for (const mart of marts) {
-    const source = sourceOf(mart, definitions)
+    const source = summedFrom(mart, definitions)
     if (source === undefined) continue
-    const lacks = keyLacks(mart, source)
+    const lacks = summaryKeyProblem(mart, source)
     if (lacks !== null) throw new EtlError('DEFINITION', `${mart.file}: ${lacks}`)
     if (!mart.isShipped) await orLeftOut(trx, mart, () => assertColumnsNamed(trx, mart, source))
     const there = await query<Maybe<Texts<'about'>>>(trx)`
@@ -162,15 +162,15 @@ const tryQuery = async (trx: Db, mart: Mart, source: Definition): Promise<void> 
 
 /** Throws DEFINITION where the query passes all columns of the facts on (`*`): after a change of the definition, loads would write into wrong columns. */
 const assertColumnsNamed = async (trx: Db, mart: Mart, source: Definition): Promise<void> => {
-  const facts = sql`(select r.*, null::text as ${sql.ref(oneMore)} from (${currentRows(source, await seriesOf(trx, source))}) r)`
+  const facts = sql`(select r.*, null::text as ${sql.ref(probeColumn)} from (${currentRows(source, await seriesOf(trx, source))}) r)`
   await sql`create temporary view publish_probe as ${summaryQuery(mart, source, { facts, units: sql`false` })}`.execute(trx)
   const names = await columnNames(trx, 'pg_temp.publish_probe')
   await sql`drop view pg_temp.publish_probe`.execute(trx)
-  if (names.includes(oneMore)) throw new EtlError('DEFINITION', `${mart.file}: ${columnsUnnamed}`)
+  if (names.includes(probeColumn)) throw new EtlError('DEFINITION', `${mart.file}: ${columnsUnnamed}`)
 }
 
 /** A probe column: it appears in the result only where the query uses `*`. */
-export const oneMore = 'millrace_one_more'
+export const probeColumn = 'millrace_one_more'
 export const columnsUnnamed = "write the columns of a summary out: '*' in its query would change with the pipeline."
 
 /** Fills a new table for a summary that is new, or whose query or pipeline version changed; later, loads keep it up to date. Returns the table's name in `data`. */
@@ -185,11 +185,11 @@ const fillSummary = async (trx: Db, mart: Mart, source: Definition): Promise<str
   // Cells that only a former version has count here as they do in the view.
   await recordVersion(trx, source)
   const series = await seriesOf(trx, source)
-  for (const { version } of goingOn(series))
+  for (const { version } of stillCounted(series))
     await sql`lock table ${sql.table(`data.${source.pipeline}_v${version}`)} in share mode`.execute(trx)
   const shown = shownRows(source, series)
   await refuseWider(trx, mart, source, shown)
-  const query = summaryQuery(mart, source, ownPart(source, periodOf(source), shown))
+  const query = summaryQuery(mart, source, beforeSuccessor(source, periodOf(source), shown))
   await sql`create table ${table} as ${query}`.execute(trx)
   await sql`alter table ${table} add primary key (${sql.join(mart.key.map((column) => sql.ref(column)))})`.execute(trx)
   for (const { column, table: dimension, to } of joinsOf(source).filter(
@@ -207,7 +207,7 @@ const fillSummary = async (trx: Db, mart: Mart, source: Definition): Promise<str
 }
 
 /** Throws DEFINITION where a summary row spans several windows: such a row lies outside of one of the two newest windows, when each is summed up alone. */
-const refuseWider = async (trx: Db, mart: Mart, source: Definition, { facts, units }: SummedUp): Promise<void> => {
+const refuseWider = async (trx: Db, mart: Mart, source: Definition, { facts, units }: SummaryInput): Promise<void> => {
   const period = sql.ref(periodOf(source))
   let before = 'infinity'
   for (const _ of ['newest', 'second']) {
@@ -221,15 +221,15 @@ const refuseWider = async (trx: Db, mart: Mart, source: Definition, { facts, uni
       units: sql`(${units}) and u.window_from = ${from}::date`,
     }
     const [stray = null] = await queryColumn<Maybe<Texts<'day'>>>(trx)`
-      select min(${period})::text as day from (${summaryQuery(mart, source, ownPart(source, periodOf(source), part))}) as q where not (${isOfWindow})`
-    if (stray !== null) throw isWider(mart, stray)
+      select min(${period})::text as day from (${summaryQuery(mart, source, beforeSuccessor(source, periodOf(source), part))}) as q where not (${isOfWindow})`
+    if (stray !== null) throw tooWideError(mart, stray)
     before = from
   }
 }
 
 /** Rows and units of the published version, and of former versions where they still count. */
-const shownRows = (source: Definition, series: Series): SummedUp => {
-  const kept = goingOn(series).map(({ version }) => sql`u.unit_id in (${keptUnits(source, version)})`)
+const shownRows = (source: Definition, series: Series): SummaryInput => {
+  const kept = stillCounted(series).map(({ version }) => sql`u.unit_id in (${keptUnits(source, version)})`)
   const units = sql`p.pipeline = ${sql.lit(source.pipeline)} and (${sql.join([sql`p.version = ${sql.lit(source.version)}`, ...kept], sql` or `)})`
   return { facts: sql`(${currentRows(source, series)})`, units }
 }
@@ -238,12 +238,12 @@ const shownRows = (source: Definition, series: Series): SummedUp => {
  * Removes from a summary the days that a successor has taken over, so that it agrees with bi.<pipeline>; adds days that came back. Call after
  * `recordHandOver`. @param changedFrom the first day whose pipeline changed in this transaction; null: none
  */
-export const fitSummary = async (trx: Db, mart: Mart, source: Definition, changedFrom: string | null): Promise<void> => {
+export const applyHandOver = async (trx: Db, mart: Mart, source: Definition, changedFrom: string | null): Promise<void> => {
   const table = sql.table(`bi.${mart.name}`)
   const period = periodOf(source)
   if (changedFrom === null) {
     // Without a successor the first condition is false, and no row is read.
-    await sql`delete from ${table} where ${ownBefore(source)} < 'infinity' and ${sql.ref(period)} >= ${ownBefore(source)}`.execute(
+    await sql`delete from ${table} where ${successorFrom(source)} < 'infinity' and ${sql.ref(period)} >= ${successorFrom(source)}`.execute(
       trx,
     )
     return
@@ -251,7 +251,7 @@ export const fitSummary = async (trx: Db, mart: Mart, source: Definition, change
   // Waits for a load that has written days into the summary that it must no longer have.
   await sql`lock table ${table} in share row exclusive mode`.execute(trx)
   const from = sql`${changedFrom}::date`
-  const { facts, units } = ownPart(source, period, shownRows(source, await seriesOf(trx, source)))
+  const { facts, units } = beforeSuccessor(source, period, shownRows(source, await seriesOf(trx, source)))
   const since = {
     facts: sql`(select changed.* from ${facts} as changed where ${sql.ref(`changed.${period}`)} >= ${from})`,
     units: sql`${units} and u.window_from >= ${from}`,
@@ -269,7 +269,7 @@ const putSummary = async (trx: Db, mart: Mart, name: string | null, readers: Mar
   if (name === null) return
   await sql`alter table ${sql.table(`data.${name}`)} set schema bi`.execute(trx)
   await sql`alter table ${sql.table(`bi.${name}`)} rename to ${sql.id(mart.name)}`.execute(trx)
-  await setAgain(trx, mart.name, settings)
+  await restoreSettings(trx, mart.name, settings)
   await grantLoaders(trx, table)
 }
 
@@ -283,7 +283,7 @@ const grantLoaders = async (trx: Db, table: RawBuilder<unknown>): Promise<void> 
 }
 
 /** A load replaces its unit's rows in a summary, so the summary's key must hold the unit's columns. null: it does; else how to fix it. */
-export const keyLacks = ({ key }: Mart, source: Definition): string | null => {
+export const summaryKeyProblem = ({ key }: Mart, source: Definition): string | null => {
   const lacking = source.columns.filter(({ name, isKey, origin }) => isKey && origin !== 'response' && !key.includes(name))
   return lacking.length === 0
     ? null
@@ -305,7 +305,7 @@ export const recordMarts = async (trx: Db, names: readonly string[], shown: read
 }
 
 /** Drops published marts whose file is gone, unless another object reads them. */
-export const dropMarts = async (database: Database, files: readonly Mart[], patience: Patience) => {
+export const dropMarts = async (database: Database, files: readonly Mart[], patience: LockWait) => {
   const { kysely } = database
   const recorded = await kysely.selectFrom('etl.marts').select('name').orderBy('name').execute()
   const gone = recorded.map(({ name }) => name).filter((name) => files.every((file) => file.name !== name))
@@ -320,9 +320,9 @@ export const dropMarts = async (database: Database, files: readonly Mart[], pati
   return { removed, kept: gone.filter((name) => !removed.includes(name)) }
 }
 
-const dropMart = async (database: Database, name: string, patience: Patience): Promise<boolean> => {
+const dropMart = async (database: Database, name: string, patience: LockWait): Promise<boolean> => {
   try {
-    await inPatientTransaction(database, `drop bi.${name}`, patience, (trx) => dropRelation(trx, name))
+    await inRetriedTransaction(database, `drop bi.${name}`, patience, (trx) => dropRelation(trx, name))
     return true
   } catch (error) {
     // dependent_objects_still_exist

@@ -7,11 +7,11 @@ import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { isLockedOut, sqlStateOf } from '../db/database-error.ts'
 import { lockByName } from '../db/named-lock.ts'
-import { inPatientTransaction, type Patience } from '../db/patience.ts'
+import { inRetriedTransaction, type LockWait } from '../db/lock-retry.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, grainOf } from './comments.ts'
 import { type MartReaders, openMartReaders } from './mart-readers.ts'
-import { assertOwnNames, fitSummary, prepareSummaries, publishMart, recordMarts, sourceOf } from './publish-marts.ts'
+import { assertOwnNames, applyHandOver, prepareSummaries, publishMart, recordMarts, summedFrom } from './publish-marts.ts'
 import { inSavepoint, replaceView } from './replace-view.ts'
 import { describedColumns, type DescribedView, describedViews } from './view-columns.ts'
 import { asOfFunction, asOfName, currentView, freshnessView, historyView, tableColumns } from './views.ts'
@@ -29,16 +29,16 @@ export const publish = (
   database: Database,
   definitions: readonly Definition[],
   marts: readonly Mart[] = [],
-  patience: Patience = {},
+  patience: LockWait = {},
 ): Promise<string[]> =>
-  inPatientTransaction(database, 'publish the views of bi', patience, (trx) => publishWithin(trx, definitions, marts, patience))
+  inRetriedTransaction(database, 'publish the views of bi', patience, (trx) => publishWithin(trx, definitions, marts, patience))
 
 /** The same inside a transaction of the caller, so that the caller's changes and the new views commit together. */
 export const publishWithin = async (
   trx: Db,
   definitions: readonly Definition[],
   marts: readonly Mart[],
-  { waitMs = longestReaderMs }: Patience = {},
+  { waitMs = longestReaderMs }: LockWait = {},
 ): Promise<string[]> => {
   await lockByName(trx, 'publish')
   await assertOwnNames(trx, definitions, marts)
@@ -59,8 +59,8 @@ export const publishWithin = async (
     return days
   })
   const adjust = async (mart: Mart): Promise<void> => {
-    const source = sourceOf(mart, shown)
-    if (source !== undefined) await fitSummary(trx, mart, source, changedFrom.get(source.pipeline) ?? null)
+    const source = summedFrom(mart, shown)
+    if (source !== undefined) await applyHandOver(trx, mart, source, changedFrom.get(source.pipeline) ?? null)
   }
   for (const mart of marts.filter(({ name }) => !summaries.has(name))) await step(() => adjust(mart))
   if ([...changedFrom.values()].some((day) => day !== null)) hasFilled = true

@@ -35,7 +35,7 @@ export const replaceView = async (
     await sql`deallocate publish_probe`.execute(trx)
   }
   // A replace in place loses only the view's options; rights stay, also those that another role granted.
-  await setAgain(trx, name, replaced === null ? settings : settings.filter(({ kinds }) => kinds === 'v'))
+  await restoreSettings(trx, name, replaced === null ? settings : settings.filter(({ kinds }) => kinds === 'v'))
 }
 
 /** Drops the view or table of that name in bi, if it exists. */
@@ -99,11 +99,11 @@ const isSame = async (trx: Db, name: string, wanted: RawBuilder<unknown>): Promi
 }
 
 /** Something that people set on a view or table. `statement` sets it again, on relations of `kinds`; `needs`: the column that must exist for it. */
-export type Setting = Texts<'statement' | 'kinds'> & Maybe<Texts<'needs'>>
+export type RelationSetting = Texts<'statement' | 'kinds'> & Maybe<Texts<'needs'>>
 
 /** Rights of others than the owner, options, indexes and statistics of a table; the owner, where a superuser or a member of it makes it again. */
-export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =>
-  query<Setting>(trx)`
+export const settingsOn = (trx: Db, name: string): Promise<readonly RelationSetting[]> =>
+  query<RelationSetting>(trx)`
     with relation as (select * from pg_class where oid = to_regclass(${`bi."${name}"`})), acl as (
       select relacl as rights, null::name as "column" from relation
       union all select a.attacl, a.attname from pg_attribute a join relation r on r.oid = a.attrelid where not a.attisdropped)
@@ -123,7 +123,7 @@ export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =
         and has_schema_privilege(relowner, 'bi', 'create'))`
 
 /** Runs the statements of `settings`; an index whose column is gone is left out. */
-export const setAgain = async (trx: Db, name: string, settings: readonly Setting[]): Promise<void> => {
+export const restoreSettings = async (trx: Db, name: string, settings: readonly RelationSetting[]): Promise<void> => {
   const [made] = await query<Texts<'kind'>>(trx)`select relkind as kind from pg_class where oid = to_regclass(${`bi."${name}"`})`
   const columns = await columnNames(trx, `bi.${name}`)
   for (const { statement } of settings.filter(

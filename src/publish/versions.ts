@@ -14,7 +14,7 @@ export interface FormerSpan {
   readonly from: string | null
   readonly to: string
   /** The last span of this version: its rows still count for cells that the published version has no answer for. */
-  readonly goesOn: boolean
+  readonly isLastSpan: boolean
   /** Columns of the published version that can hold every value of the same column in this version. */
   readonly columns: ReadonlySet<string>
 }
@@ -29,13 +29,13 @@ export interface Series {
   /** Former versions whose tables exist, also with another key. */
   readonly readable: readonly number[]
   /** The successor now; null: none. */
-  readonly next: Next | null
+  readonly next: Successor | null
   /** Which pipelines' rows readers saw, span after span up to now; empty where the pipeline never had a successor. */
-  readonly standings: readonly Standing[]
+  readonly standings: readonly ShownSpan[]
 }
 
 /** A span of time in which readers saw the rows of the same pipelines. */
-export interface Standing {
+export interface ShownSpan {
   /** As text; null: there was none before. */
   readonly since: string | null
   /** null: it lasts. */
@@ -43,11 +43,11 @@ export interface Standing {
   /** The successor in this span and its first day; null: none. */
   readonly by: { readonly pipeline: string; readonly from: string } | null
   /** The present state of that successor; null: none, or it can no longer be shown. */
-  readonly next: Next | null
+  readonly next: Successor | null
 }
 
 /** The successor of a pipeline that ended. */
-export interface Next {
+interface Successor {
   readonly definition: Definition
   readonly series: Series
   /** The first day whose rows come from the successor. */
@@ -108,7 +108,7 @@ const nextOf = (
   { key, columns }: Definition,
   successor: string | undefined,
   all: readonly Definition[],
-): Pick<Next, 'definition' | 'columns'> | null => {
+): Pick<Successor, 'definition' | 'columns'> | null => {
   const next = all.find(({ pipeline, publish }) => publish && pipeline === successor)
   if (next === undefined || [...key].sort().join() !== [...next.key].sort().join()) return null
   const types = new Map(next.columns.map(({ name, type }) => [name, type]))
@@ -124,7 +124,7 @@ export const continuedSeries = async (trx: Db, definition: Definition, all: read
   const rows = await query<Texts<'since' | 'to'> & Row<'etl.hand_overs', 'successor' | 'starts_on'>>(trx)`
     select successor, starts_on, ${text(sql`since`)} as since, coalesce(${text(sql`lead(since) over (order by since)`)}, '') as "to"
     from etl.hand_overs where pipeline = ${definition.pipeline} order by since`
-  const standings: Standing[] = []
+  const standings: ShownSpan[] = []
   for (const { successor, starts_on: from, since, to } of rows) {
     const by = successor === null || from === null ? null : { pipeline: successor, from }
     const one = by === null ? null : nextOf(definition, by.pipeline, others)
@@ -156,8 +156,8 @@ export const seriesOf = async (trx: Db, definition: Definition): Promise<Series>
     const columns =
       version === definition.version ? new Set(definition.columns.map(({ name }) => name)) : shared(definition, table)
     if (columns === null) continue
-    const goesOn = version !== definition.version && !rows.slice(at + 1).some((later) => later.version === version)
-    former.push({ version, from: from === '' ? null : from, to, goesOn, columns })
+    const isLastSpan = version !== definition.version && !rows.slice(at + 1).some((later) => later.version === version)
+    former.push({ version, from: from === '' ? null : from, to, isLastSpan, columns })
   }
   return {
     since: own === undefined || own.from === '' ? null : own.from,
@@ -198,8 +198,8 @@ const holds = (type: string | undefined, former: string | undefined): boolean =>
   (type === former || (isTypeName(type) && columnTypes[type].holds.includes(former)))
 
 /** Former versions of which cells still count. */
-export const goingOn = ({ former, kept }: Series): readonly FormerSpan[] =>
-  former.filter(({ version, goesOn }) => goesOn && kept.has(version))
+export const stillCounted = ({ former, kept }: Series): readonly FormerSpan[] =>
+  former.filter(({ version, isLastSpan }) => isLastSpan && kept.has(version))
 
 /** The query of units of a former version that still count. */
 export const keptUnits = ({ pipeline }: Definition, version: number): RawBuilder<unknown> =>

@@ -1,7 +1,7 @@
 // The SQL of one pipeline's views: current rows, every revision, and the rows as of a moment.
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
-import { type FormerSpan, goingOn, keptUnits, type Series, type Standing } from './versions.ts'
+import { type FormerSpan, stillCounted, keptUnits, type Series, type ShownSpan } from './versions.ts'
 
 const lineage = ['_unit_id', '_run_id', '_revision', '_loaded_at'] as const
 
@@ -54,7 +54,7 @@ const formerTable = ({ pipeline }: Definition, { version }: FormerSpan, suffix =
 /** Rows of the published version, rows of former versions for cells that it has no answer for, and the successor's rows. */
 export const currentRows = (definition: Definition, series: Series): RawBuilder<unknown> => {
   const own = sql`select ${list(tableColumns(definition))} from ${sql.table(dataName(definition))}`
-  const others = goingOn(series).map(
+  const others = stillCounted(series).map(
     (span) => sql`select ${formerColumns(definition, span)} from ${formerTable(definition, span)}
         where f._unit_id in (${keptUnits(definition, span.version)})`,
   )
@@ -92,13 +92,13 @@ export const historyView = (definition: Definition, series: Series): RawBuilder<
 }
 
 /** For days from `first` until `before`, readers saw one pipeline's rows during this span of time. */
-interface Share extends Standing {
+interface Share extends ShownSpan {
   readonly first: string | null
   readonly before: string | null
 }
 
 /** Merges consecutive spans with the same pipeline, so that a change of other days does not split a revision. */
-const sharesOf = (standings: readonly Standing[]): Share[] => {
+const sharesOf = (standings: readonly ShownSpan[]): Share[] => {
   const days = [null, ...[...new Set(standings.flatMap(({ by }) => by?.from ?? []))].sort()]
   return days.flatMap((first, at) => {
     const shares: Share[] = []

@@ -9,7 +9,7 @@ import { redact } from '../core/redact.ts'
 import { withApiSecrets } from '../core/secret-settings.ts'
 import { type AccountOf, accountName, apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
-import { tellWait } from '../core/waiting.ts'
+import { reportWait } from '../core/waiting.ts'
 import type { Database } from '../db/connect.ts'
 import type { Db } from '../db/tables.ts'
 import type { Api } from '../extract/api.ts'
@@ -68,7 +68,7 @@ export const createServices = (
       const why = isAsked
         ? 'the service asked the users of this account for fewer requests'
         : `the account is set to ${requestsPerSecond} requests a second`
-      tellWait(`pause of ${name}`, `${name}: requests wait ${seconds(ms)}: ${why}.`)
+      reportWait(`pause of ${name}`, `${name}: requests wait ${seconds(ms)}: ${why}.`)
     }
     const rate = createRateBudget({ requestsPerSecond, clock, account, onPause })
     return createService({
@@ -98,7 +98,7 @@ const waitWords = (account: string, place: string, { code, message, nextInMs }: 
   `${account}: ${redact(message)} All requests to ${place} wait; one tries again in ${seconds(nextInMs)}. [${code}]`
 
 const tellOnly: TellTrouble = (account, place, trouble) => {
-  if (trouble !== null) tellWait(`${account} ${place}`, waitWords(account, place, trouble))
+  if (trouble !== null) reportWait(`${account} ${place}`, waitWords(account, place, trouble))
 }
 
 /** While a trouble lasts, people are told again after this time. */

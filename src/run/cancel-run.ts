@@ -1,7 +1,7 @@
 // Stops a run: nothing is submitted for it any more, what it only planned is dissolved, and its jobs at hand are put back by their holders.
 import { EtlError } from '../core/errors.ts'
 import { sqlStateOf } from '../db/database-error.ts'
-import { stopsWith } from '../db/stoppable.ts'
+import { cancelOn } from '../db/stoppable.ts'
 import { withdrawRun } from '../ledger/approvals.ts'
 import { jobsInFlight, leaveRun, requestCancel } from '../ledger/cancel-request.ts'
 import { reapOverdue } from '../ledger/processes.ts'
@@ -22,7 +22,7 @@ type CancelRuntime = Pick<Runtime, 'database' | 'clock'> & { readonly process: P
  */
 export const cancelRun = (runtime: CancelRuntime, runId: number) => {
   const late = AbortSignal.timeout(patienceMs)
-  return stopsWith(late, () => cancelInTime(runtime, runId, late))
+  return cancelOn(late, () => cancelInTime(runtime, runId, late))
 }
 
 const cancelInTime = async ({ database: { kysely }, clock, process }: CancelRuntime, runId: number, late: AbortSignal) => {

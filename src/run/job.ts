@@ -25,7 +25,7 @@ import { noteUnrecorded } from './unrecorded-work.ts'
 import { strayWords } from './judge.ts'
 import { loadAnswer } from './load-answer.ts'
 import { answerIn, openAnswer } from './open-answer.ts'
-import { outlast } from '../db/outlast.ts'
+import { retryWhileAway } from '../db/retry-while-away.ts'
 import type { Runtime } from './runtime.ts'
 import { asEtlError, interruptedBy, settleJob } from './settle.ts'
 import { contextOf, type OpenContext } from './source-context.ts'
@@ -39,7 +39,7 @@ export const workJob = async (runtime: Runtime, claim: ClaimedJob, signal: Abort
     await perform(work)
   } catch (error) {
     const thrown = signal.aborted ? interruptedBy(signal, error) : error
-    await outlast(runtime, signal, () => settleJob(runtime, claim, paid, thrown))
+    await retryWhileAway(runtime, signal, () => settleJob(runtime, claim, paid, thrown))
       .catch((refused: unknown) => {
         if (asEtlError(refused).code !== 'FENCED') throw refused
         // Another process has the job by now; the requests of this one are recorded all the same.
@@ -114,7 +114,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
         await context.begun.drop()
         return await settleUnchanged(work, landed.completeness.fingerprint)
       }
-      const answerId = await outlast(runtime, work.signal, () => record(work, landed, context.question())).catch(
+      const answerId = await retryWhileAway(runtime, work.signal, () => record(work, landed, context.question())).catch(
         (error: unknown) => {
           // The landed pages serve a resume, like those of a stopped walk.
           if (claim.kind === 'walk') work.unnamed.add(landed.locator)
@@ -129,7 +129,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       if (!changed || claim.kind !== 'walk') throw error
       if (isSameFault(again, before)) throw unusable(again, 'The same came twice')
       if (walk >= definition.limits.walks) {
-        const runs = await outlast(runtime, work.signal, () => countUnstableRun(runtime.database.kysely, claim))
+        const runs = await retryWhileAway(runtime, work.signal, () => countUnstableRun(runtime.database.kysely, claim))
         throw runs >= mostRunsInVain ? unusable(again, `Its pages changed in each of ${mostRunsInVain} runs`) : error
       }
       before = faultOf(again)

@@ -2,7 +2,7 @@
 import {
   type AnyReading,
   type Arrived,
-  agreeing,
+  matchingReadings,
   allReadings,
   type Coverage,
   type DataPointReading,
@@ -52,7 +52,7 @@ export const valuesCounted = (rule: PointsRule | null): readonly string[] | null
 /** The open meanings by which the report is whole if no key comes twice; null: only a deduplicating load, which finds repeated keys, can tell. */
 const plainReadings = (loading: Load, { announced, open, metrics, rule }: PointsRule, read: ParsedAnswer) => {
   const arrived = arrivedOf(metrics, read, open)
-  const agree = agreeing(announced, arrived, open)
+  const agree = matchingReadings(announced, arrived, open)
   const isClear = agree.length > 0 && (rule !== 'learn' || !isDoubtful({ loading, read, announced }, arrived, open, agree))
   return isClear ? agree : null
 }
@@ -142,7 +142,7 @@ const refusalOf = async (judging: Judging): Promise<Refusal | null> => {
 
 const compare = <Reading extends AnyReading>({ announced, metrics, read }: Judging, open: readonly Reading[]) => {
   const arrived = arrivedOf(metrics, read, open)
-  return { arrived, agree: agreeing(announced, arrived, open) }
+  return { arrived, agree: matchingReadings(announced, arrived, open) }
 }
 
 /** Where a load did not look for repeated keys, counts as if no key came twice. */

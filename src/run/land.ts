@@ -1,7 +1,7 @@
 // Writes one job's answer from the service to the landing, part by part as it comes; it is whole and durable at the end.
 import { randomBytes } from 'node:crypto'
 import { type Completeness, maskedFingerprint } from '../core/completeness.ts'
-import { type Clock, once, steadyTime } from '../core/clock.ts'
+import { type Clock, once, monotonicTime } from '../core/clock.ts'
 import { type ErrorCode, EtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import type { Manifest, Question } from '../extract/landing-files.ts'
@@ -14,7 +14,7 @@ import { asEtlError } from './settle.ts'
 import type { OpenContext } from './source-context.ts'
 import { questionOf } from './leave-receipts.ts'
 import type { Runtime } from './runtime.ts'
-import { echoesIn, hasKeys, latin1Of } from '../core/key-echo.ts'
+import { findKeyEchoes, hasKeys, latin1Of } from '../core/key-echo.ts'
 import { redact, secretMarker } from '../core/redact.ts'
 import { inflated } from '../parse/inflate.ts'
 
@@ -150,7 +150,7 @@ const begunPages = (
   let pages = 0
   let saved = 0
   /** A clock that is set back does not put off the next save. */
-  const now = steadyTime(clock)
+  const now = monotonicTime(clock)
   let savedAt = now()
   const logUnsaved = (error: unknown): void =>
     log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'paid pages could not be saved yet')
@@ -275,7 +275,7 @@ async function* maskedBody(body: AsyncIterable<Uint8Array>, found: () => void): 
         ({ length }) => length > 0,
       )
     const text = latin1Of(held) + latin1Of(chunk)
-    const echoes = echoesIn(text, isEnd)
+    const echoes = findKeyEchoes(text, isEnd)
     let from = 0
     for (const { at, end } of echoes.found) {
       found()

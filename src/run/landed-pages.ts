@@ -1,6 +1,6 @@
 // Paid pages of a walk that was stopped or killed: the walk that resumes reads the landings that its job names as begun, and buys none of them again.
-import { asksOf } from '../core/asks.ts'
-import { createTurns } from '../core/clock.ts'
+import { requestDigest } from '../core/request-digest.ts'
+import { createSerialQueue } from '../core/clock.ts'
 import type { Completeness, PaidBefore } from '../core/completeness.ts'
 import type { Payload } from '../core/types.ts'
 import type { HttpAnswer } from '../extract/http-types.ts'
@@ -8,7 +8,7 @@ import type { Manifest } from '../extract/landing-files.ts'
 import { isLost, unlessLost } from '../extract/landing-reader.ts'
 import { setClaimed } from '../ledger/claim-fence.ts'
 import type { JobWork } from './job-work.ts'
-import { outlast } from '../db/outlast.ts'
+import { retryWhileAway } from '../db/retry-while-away.ts'
 
 /** Marks the landing of a begun walk: no answer expects so many records. */
 export const unfinished: Completeness = {
@@ -31,7 +31,7 @@ export const landedPages = ({ runtime, claim, definition, unnamed, signal }: Job
   let others: readonly string[] = []
   const paidBefore = new Map<string, PaidBefore>()
   const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
-    const asked = { asks: asksOf(definition), dialect }
+    const asked = { asks: requestDigest(definition), dialect }
     const opened: (readonly [string, AsyncIterator<Payload>])[] = []
     for (const locator of claim.begun) {
       // Opened without the signal: after a stop the rest is still read, since it is kept.
@@ -49,11 +49,11 @@ export const landedPages = ({ runtime, claim, definition, unnamed, signal }: Job
     locators = all
     const named = [...all, ...others]
     for (const locator of named) unnamed.add(locator)
-    await outlast(runtime, signal, () => setClaimed(kysely, claim, { begun_landing: named.join(' ') || null }))
+    await retryWhileAway(runtime, signal, () => setClaimed(kysely, claim, { begun_landing: named.join(' ') || null }))
     unnamed.clear()
   }
   /** Pages are asked for in their order, and read one after the other. */
-  const inTurn = createTurns()
+  const inTurn = createSerialQueue()
   const kept = keptParts(open)
   let isLooking = false
   return {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
-import { stopsWith } from '../db/stoppable.ts'
+import { cancelOn } from '../db/stoppable.ts'
 import type { Db } from '../db/tables.ts'
 import { endProcess, type OwnProcess, reapDead, renewLease } from '../ledger/processes.ts'
 import { freeStrays } from './work-loop.ts'
@@ -30,7 +30,7 @@ export const keepLease = async (
 ) => {
   const stopping = new AbortController()
   const watched: Watched = { database, own, log, onRenewed, onLost, line: null }
-  const watching = stopsWith(stopping.signal, () => watch(watched, stopping.signal))
+  const watching = cancelOn(stopping.signal, () => watch(watched, stopping.signal))
   return {
     /** The connection of the lease, once there is one: it is free even while all others wait for a lock. */
     line: (): Db => watched.line?.kysely ?? database.kysely,
@@ -39,7 +39,7 @@ export const keepLease = async (
       stopping.abort()
       await watching
       // If that fails, the lease runs out.
-      await stopsWith(AbortSignal.timeout(patienceMs), () => endProcess(database.kysely, own)).catch((error) =>
+      await cancelOn(AbortSignal.timeout(patienceMs), () => endProcess(database.kysely, own)).catch((error) =>
         log.warn({ error: messageOf(error) }, 'the process could not be signed off'),
       )
     },
@@ -73,8 +73,8 @@ const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
       }
       // A lock on a dead process's jobs must not keep this process from renewing.
       const soon = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
-      await stopsWith(soon, () => reapDead(kysely, own))
-      const strays = await stopsWith(soon, () => freeStrays(kysely, own))
+      await cancelOn(soon, () => reapDead(kysely, own))
+      const strays = await cancelOn(soon, () => freeStrays(kysely, own))
       if (strays > 0) log.info({ jobs: strays }, 'jobs whose claim got no answer are given back')
       pause = tickMs
     } catch (error) {

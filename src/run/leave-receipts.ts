@@ -1,8 +1,8 @@
 // Leaves a receipt for each purchase: the intent before it is sent, the report as soon as its id is known. They show a restored ledger what it lost.
-import { asksOf, metricsOf } from '../core/asks.ts'
+import { requestDigest, metricsOf } from '../core/request-digest.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import type { ReportMemo } from '../core/report-shape.ts'
-import { unstopped } from '../db/stoppable.ts'
+import { withoutCancel } from '../db/stoppable.ts'
 import { withinGracePeriod } from '../extract/grace-period.ts'
 import { boughtPath, intentPath, type Question, questionSchema, type Receipt } from '../extract/landing-files.ts'
 import { keyParameters } from '../ledger/pipelines.ts'
@@ -99,7 +99,7 @@ const withdrawUnsent = async (memo: ReportMemo, work: ReceiptWork, intended: Pur
   }
   for (const pause of [...withdrawPausesMs, null]) {
     try {
-      return await withinGracePeriod({ signal, clock }, unstopped(withdraw))
+      return await withinGracePeriod({ signal, clock }, withoutCancel(withdraw))
     } catch (error) {
       if (pause === null || signal.aborted || isFinal(error)) throw error
       log.warn({ job_id: claim.jobId, error: messageOf(error) }, 'an intent that was not sent is still recorded')
@@ -114,7 +114,7 @@ const isFinal = (error: unknown): boolean => isEtlError(error) && (error.code ==
 /** What an answer was asked for, for its manifest. */
 export const questionOf = (definition: JobWork['definition']): Question => ({
   parameters: keyParameters(definition),
-  asks: asksOf(definition),
+  asks: requestDigest(definition),
   metrics: metricsOf(definition),
 })
 
@@ -123,7 +123,7 @@ const receiptOf = ({ runtime, claim, definition }: ReceiptWork, purchase: Purcha
   const { receipt_at: _, parameters, ...words } = purchase
   const receipt: Receipt = {
     ...{ version: 1, warehouse: runtime.warehouse.id, epoch: runtime.warehouse.epoch, ...words },
-    question: questionSchema.parse({ parameters, asks: asksOf(definition), metrics: metricsOf(definition) }),
+    question: questionSchema.parse({ parameters, asks: requestDigest(definition), metrics: metricsOf(definition) }),
     ...{ window: { ...claim.box.window }, slice: { ...claim.box.slice } },
   }
   return JSON.stringify(receipt)

@@ -4,7 +4,7 @@ import { redact } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Definition } from '../core/types.ts'
 import { isCluster } from '../db/catalog.ts'
-import { brokenRule, sqlStateOf } from '../db/database-error.ts'
+import { violatedConstraint, sqlStateOf } from '../db/database-error.ts'
 import { type Session, withSession } from '../db/session.ts'
 import { readAnswerUnits } from '../ledger/job-units.ts'
 import { copyRows, type RowsChunk } from '../load/copy-rows.ts'
@@ -115,7 +115,7 @@ const overAfter = (session: Session, mode: LoadMode, error: unknown): Outcome | 
       return mode === 'insert' ? { over: 'merge' } : null
     // A month was detached, so no partition takes the row. An error with a rule's name comes from a check that a user added.
     case '23514':
-      if (brokenRule(error) !== null) return null
+      if (violatedConstraint(error) !== null) return null
       forgetPartitions(session)
       return { over: mode, mayMake: false }
     default:
@@ -125,7 +125,7 @@ const overAfter = (session: Session, mode: LoadMode, error: unknown): Outcome | 
 
 /** null: no rule of the table refused a row. */
 const refusedByTable = (definition: Definition, error: unknown): EtlError | null => {
-  const rule = brokenRule(error)
+  const rule = violatedConstraint(error)
   if (rule === null) return null
   return new EtlError(
     'TABLE_DRIFT',

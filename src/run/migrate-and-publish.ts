@@ -4,7 +4,7 @@ import { readMonth } from '../core/read-setting.ts'
 import { isEtlError } from '../core/errors.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { migrate, pendingSql } from '../db/migrate.ts'
-import type { Patience } from '../db/patience.ts'
+import type { LockWait } from '../db/lock-retry.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { loadMarts } from '../definition/marts.ts'
 import { assertNoProblems } from '../definition/problem.ts'
@@ -13,7 +13,7 @@ import { forgetOrigins } from '../ledger/warehouse.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import { setFiscalYear } from '../publish/attribute-views.ts'
 import { publish, publishWithin } from '../publish/publish.ts'
-import { dropMarts, leftOut } from '../publish/publish-marts.ts'
+import { dropMarts, unpublishedMarts } from '../publish/publish-marts.ts'
 import { changedShapes, shapesOf } from '../publish/replace-view.ts'
 import { type Declaration, declareIdentity, type Settled, settledHere } from './identity.ts'
 import { attributesOf, publishAttributes } from './refresh-attributes.ts'
@@ -26,7 +26,7 @@ interface MigrateRequest {
   readonly dryRun: boolean
   /** What a person says this database is; null or left out: nothing is said. */
   readonly as?: Declaration | 'moved-service' | null
-  readonly patience?: Patience
+  readonly patience?: LockWait
 }
 
 export type MigrateResult = Awaited<ReturnType<typeof migrateAndPublish>>
@@ -67,7 +67,7 @@ export const migrateAndPublish = async (request: MigrateRequest) => {
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
     const declared = await declare(request, database)
     const shapes = changedShapes(before, await shapesOf(database.kysely))
-    const out = await leftOut(database.kysely, files, marts, definitions)
+    const out = await unpublishedMarts(database.kysely, files, marts, definitions)
     return { ...known, published, ...shapes, leftOut: out, removed, kept, declared, attributes: ofValues }
   } finally {
     await database.close()

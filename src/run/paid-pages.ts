@@ -1,8 +1,8 @@
 // Paid pages: what a page may cost is reserved before its request, and its bill is booked once its answer is read.
 import { docPage } from '../core/shipped.ts'
-import { createTurns, once } from '../core/clock.ts'
+import { createSerialQueue, once } from '../core/clock.ts'
 import { type EtlError, isEtlError, messageOf } from '../core/errors.ts'
-import { creditsFor, exact, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
+import { creditsFor, rounded, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { chargeLost, hasBudget, type Held, nothingHeld, type Payer, reservePages, setReserved } from '../ledger/budget.ts'
@@ -11,7 +11,7 @@ import { pagePrices } from '../plan/price.ts'
 import type { LandedPages } from './landed-pages.ts'
 import { beginPricingPage, endWalk, isPaid, type PaidAnswer } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
-import { outlast } from '../db/outlast.ts'
+import { retryWhileAway } from '../db/retry-while-away.ts'
 import { buysNothing } from '../ledger/warehouse.ts'
 
 export interface PaidPages {
@@ -52,7 +52,7 @@ export const paidPages = (
       /** Books the bill before others get the turn and the rest of the reserved credits. */
       const end = async (endTurn = turn.end): Promise<void> => {
         try {
-          if (turn.isAlone() || reserver !== null) await outlast(work.runtime, work.signal, () => book(work))
+          if (turn.isAlone() || reserver !== null) await retryWhileAway(work.runtime, work.signal, () => book(work))
         } finally {
           endTurn()
         }
@@ -180,12 +180,12 @@ const createReserver = (work: JobWork, payer: Payer) => {
   let isInDoubt = false
   let isBlind = false
   /** One at a time: each reservation is judged by what the earlier ones have taken. */
-  const inTurn = createTurns()
+  const inTurn = createSerialQueue()
   let refused: EtlError | null = null
   let lost: Promise<void> | null = null
   const take = async (credits: number | null, takesAll = credits === null): Promise<Held> => {
     const page = { credits: credits ?? 0, takesAll }
-    held = await outlast(runtime, work.signal, async () => {
+    held = await retryWhileAway(runtime, work.signal, async () => {
       if (isInDoubt) await setReserved(kysely, claim, held)
       isInDoubt = true
       const all = await reservePages(kysely, claim, payer, { more: credits, takesAll, held, isBlind })
@@ -228,8 +228,8 @@ const createReserver = (work: JobWork, payer: Payer) => {
     }
   }
   const giveBack = async ({ credits, takesAll }: Held): Promise<void> => {
-    held = { credits: Math.max(0, exact(held.credits - credits)), takesAll: held.takesAll && !takesAll }
-    await outlast(runtime, work.signal, () => setReserved(kysely, claim, held))
+    held = { credits: Math.max(0, rounded(held.credits - credits)), takesAll: held.takesAll && !takesAll }
+    await retryWhileAway(runtime, work.signal, () => setReserved(kysely, claim, held))
   }
   return {
     /** Whether the price of the page is unknown. */

@@ -1,7 +1,7 @@
 // What a running process tells people: counters that grow, and events as units change state.
 import { counted } from '../core/counted.ts'
 import type { UnitState } from '../core/types.ts'
-import { tellWait } from '../core/waiting.ts'
+import { reportWait } from '../core/waiting.ts'
 import type { RunWaits } from '../ledger/wait-list.ts'
 import type { RunSummary } from '../ledger/runs.ts'
 
@@ -56,14 +56,14 @@ const inSeconds = (seconds: number): string => `${Math.max(1, Math.round(seconds
 export const tellRunWaits = ({ reports, putOff, others }: RunWaits): void => {
   const [is, are] = [`that is being made`, `that are being made`]
   if (reports.count > 0)
-    tellWait(
+    reportWait(
       'reports',
       `Waiting for ${counted(reports.count, 'report')} ${reports.count === 1 ? is : are}; the next poll in ${inSeconds(reports.nextInSeconds)}.`,
     )
   if (putOff.count > 0)
-    tellWait(
+    reportWait(
       `put off ${putOff.message}`,
       `Waiting to try ${counted(putOff.count, 'job')} again, the next in ${inSeconds(putOff.nextInSeconds)}: ${putOff.message}`,
     )
-  if (others > 0) tellWait('others', `Waiting for ${counted(others, 'job')} that another command works on.`)
+  if (others > 0) reportWait('others', `Waiting for ${counted(others, 'job')} that another command works on.`)
 }

@@ -1,11 +1,11 @@
 // Reads the balance of an account before and after requests that are paid for one by one, so that spent credits agree with the service's own count.
-import { orAborted } from '../core/clock.ts'
+import { raceAbort } from '../core/clock.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { docPage } from '../core/shipped.ts'
-import { exact, isSettled, type PurchaseSize } from '../core/learned-price.ts'
+import { rounded, isPriceCertain, type PurchaseSize } from '../core/learned-price.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
-import { stopsWith } from '../db/stoppable.ts'
+import { cancelOn } from '../db/stoppable.ts'
 import { chargesOf, hasReading, isOnlySpender, keepReading } from '../ledger/spent.ts'
 import { dropBalancePrices, type PriceSubject, priceKnown } from '../ledger/prices.ts'
 import { accountsOf } from './apis.ts'
@@ -14,7 +14,7 @@ import type { HttpAnswer } from '../extract/http-types.ts'
 import type { Balance, SourceContext } from '../extract/source.ts'
 import { probeContext, sourceOf } from '../plan/plan-context.ts'
 import type { JobWork } from './job-work.ts'
-import { outlast } from '../db/outlast.ts'
+import { retryWhileAway } from '../db/retry-while-away.ts'
 
 /** Reading is free. Neither a night nor a command that must stop waits longer for it, for instance while the ledger is locked. */
 const meterMs = 10_000
@@ -35,7 +35,7 @@ export const readBalances = async (
       if (when === 'after' || !(await hasReading(database.kysely, meterOf(first)))) await recordReading(runtime, first, signal)
     }
     const soon = AbortSignal.any([signal, AbortSignal.timeout(meterMs / 2)])
-    await stopsWith(soon, read).catch((error: unknown) =>
+    await cancelOn(soon, read).catch((error: unknown) =>
       log.info(
         { account: first.account, error: messageOf(error) },
         'the service did not say what is left; credits are counted by price',
@@ -123,7 +123,7 @@ const forgetLonePages = (database: object): void => {
 const takeTurn = async (learning: Learning, { claim: { jobId, box }, signal }: JobWork) => {
   const isOthers = (): boolean => learning.isAtIt || (learning.walk !== null && learning.walk !== jobId)
   while (!learning.isOver && isOthers())
-    await orAborted(new Promise<void>((resolve) => learning.waiting.push(resolve)), signal).catch((cause: unknown) => {
+    await raceAbort(new Promise<void>((resolve) => learning.waiting.push(resolve)), signal).catch((cause: unknown) => {
       throw new EtlError('INTERRUPTED', `${box.key}: stopped while it waited for the bill of another page.`, { cause })
     })
   if (learning.isOver) return null
@@ -162,7 +162,7 @@ export const beginPricingPage = async (
   try {
     const { kysely } = runtime.database
     // A price that is set may be wrong, too.
-    if (isSettled(await priceKnown(kysely, subject), size)) {
+    if (isPriceCertain(await priceKnown(kysely, subject), size)) {
       learning.isOver = true
       end()
       return null
@@ -180,7 +180,7 @@ export const beginPricingPage = async (
       /** What it cost by the balance; null: the balance does not tell. */
       bill: async (): Promise<number | null> => {
         // The page has arrived and is kept, even if the database is away.
-        const now = before === null ? null : await outlast(runtime, work.signal, read).catch(unread(work))
+        const now = before === null ? null : await retryWhileAway(runtime, work.signal, read).catch(unread(work))
         return before === null || now === null ? null : costOf(before, now)
       },
       /** Gives the turn to others. Call once, also where no page came. */
@@ -245,7 +245,7 @@ const costOf = (before: Balance, now: Balance): number | null => {
   const counter = before.requests === null && now.requests === null ? 'credits' : 'requests'
   const [was, is] = [before[counter], now[counter]]
   if (was === null || is === null || is > was) return null
-  return is === was && counter === 'credits' ? null : exact(was - is)
+  return is === was && counter === 'credits' ? null : rounded(was - is)
 }
 
 export type PaidAnswer = HttpAnswer & Required<Pick<HttpAnswer, 'billed'>>

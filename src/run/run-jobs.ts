@@ -3,9 +3,9 @@ import { counted } from '../core/counted.ts'
 import { isEtlError, messageOf, unansweredCodes } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
-import { toldPauseMs } from '../core/waiting.ts'
-import { outlast, wasOutlasted } from '../db/outlast.ts'
-import { stopsWith } from '../db/stoppable.ts'
+import { reportAfterMs } from '../core/waiting.ts'
+import { retryWhileAway, gaveUpRetrying } from '../db/retry-while-away.ts'
+import { cancelOn } from '../db/stoppable.ts'
 import type { Db } from '../db/tables.ts'
 import {
   breaksOf,
@@ -140,7 +140,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
       return endEarly(runtime, runId, started, nothingPlanned, 'interrupted').catch(() => Promise.reject(error))
     // The run must be closed: else its jobs wait for a run without a process.
     const close = () => finishRun(kysely, runId, 'failed', null)
-    await (wasOutlasted(error) ? close() : outlast(runtime, request.signal, close)).catch(() => undefined)
+    await (gaveUpRetrying(error) ? close() : retryWhileAway(runtime, request.signal, close)).catch(() => undefined)
     throw error
   } finally {
     cancel.end()
@@ -163,10 +163,10 @@ const endEarly = async (
   state: keyof typeof endWithinMs,
 ): Promise<RunResult> => {
   const soon = AbortSignal.timeout(endWithinMs[state])
-  const summary = withAside(await stopsWith(soon, () => runSummary(kysely, runId)).catch(() => emptySummary), counts)
+  const summary = withAside(await cancelOn(soon, () => runSummary(kysely, runId)).catch(() => emptySummary), counts)
   const seconds = (performance.now() - started) / 1000
-  const pipelines = await stopsWith(soon, () => rowsByPipeline(kysely, runId)).catch(() => ({}))
-  await stopsWith(soon, () => finishRun(kysely, runId, state, { ...summary, seconds, pipelines })).catch((error: unknown) =>
+  const pipelines = await cancelOn(soon, () => rowsByPipeline(kysely, runId)).catch(() => ({}))
+  await cancelOn(soon, () => finishRun(kysely, runId, state, { ...summary, seconds, pipelines })).catch((error: unknown) =>
     log.warn({ run_id: runId, error: messageOf(error) }, `the ${state} run could not be closed`),
   )
   return { runId, summary, seconds, requestsSaved: 0, passed: 0, unanswered: 0, ...asideOf(counts), state }
@@ -190,7 +190,7 @@ const nothingPlanned: PlanCounts = { units: 0, jobs: 0, done: 0, held: 0, notPub
 /** null: it was cancelled. */
 const planned = async (runtime: Runtime, runId: number, request: RunRequest, cancel: AbortSignal): Promise<PlanCounts | null> => {
   const stop = AbortSignal.any([request.signal, cancel])
-  const counts = await stopsWith(stop, async () => {
+  const counts = await cancelOn(stop, async () => {
     await runtime.begin(runId)
     await recordNoted(runtime)
     return request.plan(runId, stop)
@@ -248,7 +248,7 @@ const workUntilSettled = async (runtime: Runtime, runId: number, request: RunReq
       tidiedAt = performance.now()
       await tidy(runtime, runId)
     }
-    if (count > 0 && performance.now() - waitsReadAt > toldPauseMs) {
+    if (count > 0 && performance.now() - waitsReadAt > reportAfterMs) {
       waitsReadAt = performance.now()
       tellRunWaits(await runWaits(kysely, runId, runtime.process))
     }

@@ -1,9 +1,9 @@
 // Decides what becomes of a job whose work threw: given back, parked, split, left waiting, held or failed.
 import type { Clock } from '../core/clock.ts'
-import { EtlError, type Follows, errorCodes, isEtlError, messageOf, isUnanswered, type RefusedPart } from '../core/errors.ts'
+import { EtlError, type Follows, errorCodes, isEtlError, messageOf, isUnanswered, type SplitReason } from '../core/errors.ts'
 import type { Limits } from '../core/limits.ts'
 import type { IsoDate, Window, WindowSize } from '../core/types.ts'
-import { databaseError, isDatabaseError, isPassing } from '../db/database-error.ts'
+import { databaseError, isDatabaseError, isTransient } from '../db/database-error.ts'
 import { isSameFault } from '../extract/proved-shape.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { redact } from '../core/redact.ts'
@@ -89,7 +89,7 @@ export const settle = (
 
 /** Whether the database refuses all work for a while: it is read-only, or takes no logins. */
 const isClosed = (error: EtlError): boolean =>
-  (error.code === 'DATABASE_READ_ONLY' || error.code === 'CONFIGURATION') && isPassing(error)
+  (error.code === 'DATABASE_READ_ONLY' || error.code === 'CONFIGURATION') && isTransient(error)
 
 /** For a job that gets 429 while others do not: backs off from attempt to attempt. After the last attempt or the deadline the next run goes on. */
 const afterRefusal = (
@@ -254,7 +254,7 @@ const tell = (runtime: SettlingRuntime, claim: ClaimedJob, decision: Settlement,
 }
 
 /** Cuts a job that was refused for its values by values while there are several; any other by windows, and a single window by values. */
-export const halvesOf = async (db: Db, claim: ClaimedJob, about: RefusedPart, by?: string): Promise<readonly JobPart[]> => {
+export const halvesOf = async (db: Db, claim: ClaimedJob, about: SplitReason, by?: string): Promise<readonly JobPart[]> => {
   const { window } = claim.box
   const isByValues = about === 'values' && claim.sliceIds.length > 1
   const byWindow = isByValues ? null : halvesOfSpan(window, claim.windowEvery)

@@ -1,5 +1,5 @@
 // The context in which a source works on one job: records requests, remembers the report in the ledger, shows notices.
-import { asksOther } from '../core/asks.ts'
+import { noReuseDigest } from '../core/request-digest.ts'
 import { EtlError } from '../core/errors.ts'
 import type { HttpClient } from '../extract/http-types.ts'
 import type { Question } from '../extract/landing-files.ts'
@@ -48,7 +48,7 @@ export const contextOf = (work: JobWork): OpenContext => {
     ...pages,
     book: () => book(work),
     begun,
-    question: () => ({ ...questionOf(definition), ...(isOther ? { asks: asksOther, metrics: [] } : {}) }),
+    question: () => ({ ...questionOf(definition), ...(isOther ? { asks: noReuseDigest, metrics: [] } : {}) }),
     otherSums: () => {
       const error = new EtlError('TRUNCATED', others.join(' '))
       if (others.length > 0 && !isSameFault(error, claim.formerError)) throw error

@@ -8,11 +8,11 @@ import { createCursor } from '../ledger/claim-cursor.ts'
 import { type ClaimedJob, claimJobs } from '../ledger/claim.ts'
 import { type Claim, failJob, giveBackJobs, jobsClaimedBy, lostJobs, parkJob } from '../ledger/claim-fence.ts'
 import { type OwnProcess, reapDead } from '../ledger/processes.ts'
-import { stopsWith } from '../db/stoppable.ts'
+import { cancelOn } from '../db/stoppable.ts'
 import { workJob } from './job.ts'
 import { recordNoted } from './unrecorded-work.ts'
 import type { Runtime } from './runtime.ts'
-import { createPatience } from '../db/outlast.ts'
+import { createBackoff } from '../db/retry-while-away.ts'
 import { asEtlError } from './settle.ts'
 
 /** Resolves when `done` says so or the signal aborts; by then no job is in hand. */
@@ -82,7 +82,7 @@ export const workInSlots = async (runtime: SlotRuntime, options: LoopOptions, wo
   const loop: Loop = { runtime, options, work, active: new Set(), ...claimer(runtime, options), stop }
   const endWatch = startWatch(loop)
   try {
-    await stopsWith(stop.signal, () => takeUntilDone(loop))
+    await cancelOn(stop.signal, () => takeUntilDone(loop))
   } finally {
     stop.abort(stopped())
     await Promise.allSettled([...loop.active].map((job) => job.finished))
@@ -94,7 +94,7 @@ export const workInSlots = async (runtime: SlotRuntime, options: LoopOptions, wo
 const takeUntilDone = async (loop: Loop): Promise<void> => {
   const { runtime, options, active } = loop
   const { signal } = loop.stop
-  const patience = createPatience(runtime)
+  const patience = createBackoff(runtime)
   while (!signal.aborted) {
     try {
       const taken = await takeJobs(loop)
@@ -142,9 +142,9 @@ const begin = (loop: Loop, claim: ClaimedJob): void => {
   if (stop.signal.aborted) onStop()
   stop.signal.addEventListener('abort', onStop, { once: true })
   const finished = inSpan('job', { 'millrace.job_id': claim.jobId, 'millrace.run_id': claim.runId }, () =>
-    stopsWith(abort.signal, () => work(claim, abort.signal)),
+    cancelOn(abort.signal, () => work(claim, abort.signal)),
   )
-    .catch((error) => stopsWith(stop.signal, () => abandon(loop, claim, error)))
+    .catch((error) => cancelOn(stop.signal, () => abandon(loop, claim, error)))
     .finally(() => {
       stop.signal.removeEventListener('abort', onStop)
       active.delete(job)
@@ -187,7 +187,7 @@ const abandon = async ({ runtime, options, stop }: Loop, claim: ClaimedJob, erro
 
 const startWatch = (loop: Loop): (() => void) =>
   watchEvery(watchEveryMs, () =>
-    stopsWith(loop.stop.signal, () => watch(loop)).catch((error: unknown) =>
+    cancelOn(loop.stop.signal, () => watch(loop)).catch((error: unknown) =>
       loop.runtime.log.warn({ error: messageOf(error) }, 'jobs at hand not checked'),
     ),
   )

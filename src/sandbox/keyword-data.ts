@@ -1,7 +1,7 @@
 // Keyword records as JSON text, computed from the rank alone, so that any page can be made without the others. Clicks fall with the rank, so every page is
 // sorted.
 import { combine, hashText, unit } from './hash.ts'
-import { awkwardKeywords, endings, qualities, serpFeatures, things } from './words.ts'
+import { awkwardKeywords, keywordSuffixes, qualities, serpFeatures, productNouns } from './words.ts'
 
 export const trafficSources = ['Organic', 'Paid', 'All'] as const
 export const webSources = ['Desktop', 'MobileWeb', 'Total'] as const
@@ -248,8 +248,8 @@ const awkward = (identity: number): string | undefined => {
 const poolText = (pool: number): string => {
   const phrase = Math.imul((pool & 0xffff) + 1, 40503) & 0xffff
   const round = Math.floor(pool / 0x10000)
-  const thing = things[(phrase >> 5) & 63] ?? 'shoes'
-  const ending = endings[phrase >> 11] ?? ''
+  const thing = productNouns[(phrase >> 5) & 63] ?? 'shoes'
+  const ending = keywordSuffixes[phrase >> 11] ?? ''
   const text = `${qualities[phrase & 31] ?? 'best'} ${thing}${ending === '' ? '' : ` ${ending}`}`
   return round === 0 ? text : `${text} ${round}`
 }

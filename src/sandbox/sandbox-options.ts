@@ -81,7 +81,7 @@ export type Settings = Readonly<z.output<typeof optionsSchema>>
 const unlimited = { maxLimit: Number.MAX_SAFE_INTEGER, requestsPerSecond: null, openReports: Number.MAX_SAFE_INTEGER }
 
 /** Throws CONFIGURATION naming every wrong option. */
-export const settle = (given: object): Settings => {
+export const parseOptions = (given: object): Settings => {
   const isBare = 'extensions' in given && given.extensions === false
   const checked = optionsSchema.safeParse(isBare ? { ...unlimited, ...given } : given)
   if (checked.success) return Object.freeze(checked.data)
@@ -89,7 +89,7 @@ export const settle = (given: object): Settings => {
 }
 
 /** Merges `patch` into the former options; options of `csv` one by one. */
-export const patched = (given: object, patch: object): object => {
+export const mergeOptions = (given: object, patch: object): object => {
   const csvOf = (options: object): object => ('csv' in options && typeof options.csv === 'object' ? { ...options.csv } : {})
   return { ...given, ...patch, csv: { ...csvOf(given), ...csvOf(patch) } }
 }

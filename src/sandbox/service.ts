@@ -6,14 +6,14 @@ import { createBookkeeper, type SentMessage } from './books.ts'
 import { createFaults } from './faults.ts'
 import { addMonths, type Calendar, createCalendar } from './publication-calendar.ts'
 import { createReports, type Phase } from './report-jobs.ts'
-import { patched, type Settings, settle } from './sandbox-options.ts'
+import { mergeOptions, type Settings, parseOptions } from './sandbox-options.ts'
 
 export type Service = ReturnType<typeof createService>
 export type Books = ReturnType<Service['books']>
 
 export const createService = (options: object) => {
   let given = options
-  let settings = settle(given)
+  let settings = parseOptions(given)
   let faults = createFaults(settings.faults, settings.seed)
   let hits = 0
   const calendar = createCalendar(
@@ -64,8 +64,8 @@ export const createService = (options: object) => {
     },
     /** Throws CONFIGURATION naming every wrong option. */
     configure: (patch: object): void => {
-      const wanted = patched(given, patch)
-      const next = settle(wanted)
+      const wanted = mergeOptions(given, patch)
+      const next = parseOptions(wanted)
       if (next.port !== settings.port || next.downloadHost !== settings.downloadHost) throw fixed()
       given = wanted
       settings = next

@@ -6,7 +6,7 @@ export const qualities = [
   'womens', 'portable', 'foldable', 'waterproof', 'smart', 'silent',
 ] as const // biome-ignore format: a word list
 
-export const things = [
+export const productNouns = [
   'shoes', 'laptop', 'sofa', 'bicycle', 'tent', 'camera', 'phone case', 'desk lamp', 'coffee machine', 'backpack', 'jacket',
   'headphones', 'mattress', 'garden chair', 'kettle', 'monitor', 'keyboard', 'guitar', 'drone', 'printer', 'watch',
   'sunglasses', 'suitcase', 'blender', 'toaster', 'rug', 'curtains', 'bookshelf', 'lawn mower', 'drill', 'paint',
@@ -16,7 +16,7 @@ export const things = [
   'toolbox', 'heater', 'fan', 'air purifier',
 ] as const // biome-ignore format: a word list
 
-export const endings = [
+export const keywordSuffixes = [
   '', 'near me', 'online', 'reviews', 'on sale', 'price', 'for beginners', 'how to clean', '2026', 'brands', 'under 100',
   'buy', 'comparison', 'repair', 'size guide', 'gift ideas', 'second hand', 'rental', 'store', 'with warranty', 'delivery',
   'discount code', 'pictures', 'ideas', 'diy', 'set', 'parts', 'manual', 'alternatives', 'top 10', 'for sale', 'outlet',

@@ -3,7 +3,7 @@
 import { messageOf } from '../core/errors.ts'
 import type { HookReceiver } from '../core/hooks-setting.ts'
 import { type Environment, readNumber } from '../core/read-setting.ts'
-import { passingSecret } from '../core/redact.ts'
+import { unregisteredSecret } from '../core/redact.ts'
 import { dataOf, type Release, type ReleasedData } from '../core/release-month.ts'
 import { type AccountOf, accountName } from '../core/source-spec.ts'
 import type { IsoDate } from '../core/types.ts'
@@ -87,7 +87,7 @@ const hearOf = async (
   watch.asking += 1
   try {
     const http = clientOf(watch, of)
-    const sender = await api.sender(http, passingSecret('proof of a webhook', proof)).catch(() => 'unknown' as const)
+    const sender = await api.sender(http, unregisteredSecret('proof of a webhook', proof)).catch(() => 'unknown' as const)
     if (sender === 'forged') return forged
     // A sender that cannot be checked may still be right: the service's capabilities decide.
     if (sender === 'unknown') {

@@ -2,8 +2,8 @@
 // so that any clock can drive it.
 import { messageOf } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
-import { isPassing } from '../db/database-error.ts'
-import { outlast } from '../db/outlast.ts'
+import { isTransient } from '../db/database-error.ts'
+import { retryWhileAway } from '../db/retry-while-away.ts'
 import type { Db } from '../db/tables.ts'
 import { approvedReady } from '../ledger/approved-jobs.ts'
 import { isRegistered } from '../ledger/processes.ts'
@@ -155,14 +155,16 @@ const runTick = async (keeper: Keeper, entry: Scheduled, dueMs: number): Promise
   let end = () => finishTick(kysely, tick)
   // Retried without end, because other schedulers wait for the end of this tick.
   const untilEnded = (): Promise<void> =>
-    outlast(runtime, signal, end).catch((error) => (isPassing(error) && !signal.aborted ? untilEnded() : Promise.reject(error)))
+    retryWhileAway(runtime, signal, end).catch((error) =>
+      isTransient(error) && !signal.aborted ? untilEnded() : Promise.reject(error),
+    )
   try {
     await ping('start')
     // A database restart during planning must not lose the night.
-    result = await outlast(runtime, signal, () => loadOne(keeper, entry, dueMs))
+    result = await retryWhileAway(runtime, signal, () => loadOne(keeper, entry, dueMs))
     await sweepLandings(runtime)
   } catch (error) {
-    if (result === null && isPassing(error)) end = () => assignTick(kysely, tick, null)
+    if (result === null && isTransient(error)) end = () => assignTick(kysely, tick, null)
     throw error
   } finally {
     await ping(result?.state === 'done' ? 'success' : 'fail')

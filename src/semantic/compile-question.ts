@@ -5,16 +5,16 @@ import type { Db } from '../db/tables.ts'
 import {
   type Grain,
   isFiscal,
-  knowsThePast,
+  hasAsOf,
   type Metric,
   type SemanticDimension,
   type SemanticModel,
   type Subject,
   windowOf,
 } from '../definition/semantic.ts'
-import { digits, formulaSql } from './formula.ts'
-import { earlier, intervalOf, isWhole, lengthOf, shiftOf, type Span, spanOf, startOf } from './period.ts'
-import { type Plan, withDefaults, withRowsAsked } from './pins.ts'
+import { decimalPlaces, formulaSql } from './formula.ts'
+import { earlier, intervalOf, isWholePeriods, lengthOf, shiftOf, type Span, spanOf, startOf } from './period.ts'
+import { type Plan, withDefaultFilters, withRowLength } from './pins.ts'
 import { findDimension, findMetrics, refuse, type SemanticQuery } from './query.ts'
 import type { CellFilter } from './state.ts'
 import {
@@ -42,14 +42,14 @@ export type CompiledQuery = ReturnType<typeof compileQuery>
 
 /** Throws QueryRefusedError where there is no right answer. */
 export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery) => {
-  const { subject, metrics } = withRowsAsked(findMetrics(model, asked.metrics), asked)
+  const { subject, metrics } = withRowLength(findMetrics(model, asked.metrics), asked)
   const query = withTimeAsGrain(asked, subject)
   const by = [...new Set(query.by)].map((name) => findDimension(model, subject, name))
   for (const { dimension } of query.where) findDimension(model, subject, dimension)
-  if (query.as_of !== undefined && !knowsThePast(subject)) refusePast(model, subject)
+  if (query.as_of !== undefined && !hasAsOf(subject)) refusePast(model, subject)
   const grain = grainOf(query, subject, metrics)
   const span = spanOf(subject, query)
-  const plan = withDefaults({ query, subject, metrics, by, grain, span })
+  const plan = withDefaultFilters({ query, subject, metrics, by, grain, span })
   const rowOf = [...(grain === null ? [] : ['period']), ...by.map(({ name }) => name)]
   const sides = sidesOf(plan, model)
   const rows = sides !== null ? comparedRows(plan, sides) : isFramed(plan) ? framedRows(plan) : plainRows(plan)
@@ -84,7 +84,7 @@ const withTimeAsGrain = (query: SemanticQuery, { time }: Subject): SemanticQuery
 }
 
 const refusePast = ({ subjects }: SemanticModel, { name, pipeline }: Subject): never => {
-  const other = [...subjects.values()].find((one) => one.pipeline === pipeline && knowsThePast(one))
+  const other = [...subjects.values()].find((one) => one.pipeline === pipeline && hasAsOf(one))
   return refuse(
     `${name} has current values only.`,
     other === undefined
@@ -169,7 +169,7 @@ const cellsOf = ({ query, subject, metrics, by, defaults }: Plan): CellFilter[] 
 
 const notesOf = ({ defaults, grain, span, subject }: Plan): string[] => [
   ...defaults.map(({ why }) => `${why}.`),
-  ...(grain !== null && span !== null && !isWhole(span, grain)
+  ...(grain !== null && span !== null && !isWholePeriods(span, grain)
     ? [`The first or the last ${grain} ${isFiscal(grain) ? 'may not be' : 'is not'} complete.`]
     : []),
   ...(subject.pipeline === null ? [] : ['NULL means no data, never 0.']),
@@ -292,7 +292,7 @@ const figuresOf = (metric: Metric, plan: Plan, rest: readonly string[]) => {
     const told = [...(period === undefined ? [] : [period]), ...rest.filter((one) => one !== '_kept')]
     const whole = told.length === 0 ? sql`over ()` : sql`over (partition by ${refs(told)})`
     return [
-      { name, made: sql`round(${figure}::numeric / nullif(sum(${figure}) ${whole}, 0), ${sql.lit(digits)})` },
+      { name, made: sql`round(${figure}::numeric / nullif(sum(${figure}) ${whole}, 0), ${sql.lit(decimalPlaces)})` },
       { name: `${name}_over`, made: sql`sum(_over) ${whole}` },
     ]
   }

@@ -1,7 +1,7 @@
 // The semantic files in dbt's words: semantic models, and metrics that are NULL where rows do not add up.
 import { type Metric, plainMetrics, type SemanticDimension, type Subject } from '../definition/semantic.ts'
 import { metricWords } from '../definition/semantic-metric.ts'
-import { digits, type Guard, guardsOf, partOf, quoted, summed } from './formula.ts'
+import { decimalPlaces, type Guard, guardsOf, partOf, quoted, summed } from './formula.ts'
 import type { YamlMap } from './yaml-text.ts'
 
 /** MetricFlow requires a time for every measure: a subject without one gets the present day. The name `period` does not clash with MetricFlow's grains. */
@@ -83,7 +83,7 @@ type Measure = YamlMap & { readonly name: string }
 
 const measure = (name: string, agg: string, expr: string): Measure => ({ name, agg, expr })
 
-const rounded = (figure: string): string => `round((${figure})::numeric, ${digits})`
+const rounded = (figure: string): string => `round((${figure})::numeric, ${decimalPlaces})`
 
 const divided = (name: string, upper: string, lower: string): MadeOf => ({
   measures: [measure(`${name}_upper`, 'sum', upper), measure(`${name}_lower`, 'sum', lower)],

@@ -7,7 +7,7 @@ import type { SemanticModel, Subject } from '../definition/semantic.ts'
 import { columnComment, grainOf } from '../publish/comments.ts'
 import { describedViews } from '../publish/view-columns.ts'
 import { attributeModels, attributeTables, fiscalModel, metricsOfSubject, semanticModel } from './dbt-metrics.ts'
-import { madeBy, yamlFile, type YamlMap } from './yaml-text.ts'
+import { generatedMark, yamlFile, type YamlMap } from './yaml-text.ts'
 
 /** All files of the project by path; the same input gives the same files. */
 export const dbtFiles = (model: SemanticModel, definitions: readonly Definition[], marts: readonly Mart[]) => {
@@ -37,7 +37,7 @@ const project: YamlMap = {
   models: { millrace: { '+materialized': 'published', '+schema': 'bi' } },
 }
 
-const sqlComment = madeBy.replace('#', '--')
+const sqlComment = generatedMark.replace('#', '--')
 const modelOf = (view: string): string => `millrace_${view}`
 const refTo = (view: string): string => `ref('${modelOf(view)}')`
 

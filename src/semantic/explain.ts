@@ -1,5 +1,5 @@
 // The model in words: the list of metrics and their meaning; the chapter for people, and llms.txt for assistants.
-import { type Formula, knowsThePast, type Metric, type SemanticModel, type Subject, windowOf } from '../definition/semantic.ts'
+import { type Formula, hasAsOf, type Metric, type SemanticModel, type Subject, windowOf } from '../definition/semantic.ts'
 import { table } from '../publish/dictionary.ts'
 import { additivity, formulaSql, guardedSql } from './formula.ts'
 import { allMetrics, findMetric } from './query.ts'
@@ -64,7 +64,7 @@ export const explainMetric = (model: SemanticModel, name: string) => {
     one_row: subject.grain,
     adds_up_over: additivity(metric, subject),
     dimensions: [...subject.dimensions.values()].map(({ name: dimension, about, synonyms }) => ({ dimension, about, synonyms })),
-    knows_the_past: knowsThePast(subject),
+    knows_the_past: hasAsOf(subject),
     finality: subject.pipeline === null ? null : `bi.${subject.pipeline}.is_final: the month is older than the look-back`,
     defined_at: `${metric.at.file.split(/[\\/]/).slice(-2).join('/')}:${metric.at.line}`,
   }

@@ -3,7 +3,7 @@ import type { Metric, SemanticDimension, Subject } from '../definition/semantic.
 import { metricWords } from '../definition/semantic-metric.ts'
 
 /** Digits of shares and averages after the point. */
-export const digits = 6
+export const decimalPlaces = 6
 
 /** Text as an SQL literal. */
 export const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`
@@ -36,11 +36,11 @@ export const partOf = (name: string, whole: Metric, subject: Pick<Subject, 'metr
   const part = subject.metrics.get(name)
   if (part === undefined || whole.formula.kind !== 'derived') return part
   const others = whole.formula.parts.filter((one) => one !== name)
-  return narrowed(part, whole.where, others.length === 0 ? null : measuresOf(others, subject))
+  return withConditions(part, whole.where, others.length === 0 ? null : measuresOf(others, subject))
 }
 
 /** The metric with further conditions on its rows. */
-export const narrowed = (metric: Metric, ...conditions: readonly (string | null)[]): Metric => {
+export const withConditions = (metric: Metric, ...conditions: readonly (string | null)[]): Metric => {
   const held = [metric.where, ...conditions].filter((one) => one !== null)
   return { ...metric, where: held.length === 0 ? null : held.map((one) => `(${one})`).join(' and ') }
 }
@@ -51,7 +51,7 @@ export const narrowed = (metric: Metric, ...conditions: readonly (string | null)
  */
 export const formulaSql = (metric: Metric, subject: Pick<Subject, 'metrics'>, isExact = false): string => {
   const { formula } = metric
-  const rounded = (figure: string): string => (isExact ? `(${figure})` : `round(${figure}, ${digits})`)
+  const rounded = (figure: string): string => (isExact ? `(${figure})` : `round(${figure}, ${decimalPlaces})`)
   const { metrics } = subject
   const where = metric.where === null ? null : part(metric.where)
   if (formula.kind === 'derived') {

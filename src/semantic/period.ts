@@ -68,11 +68,11 @@ export const spanOf = ({ time, name }: Subject, { period }: Pick<SemanticQuery, 
 }
 
 /** Whether the span is exactly one period of that length. */
-export const isOne = ({ from, to }: Span, grain: Grain): boolean =>
+export const isOnePeriod = ({ from, to }: Span, grain: Grain): boolean =>
   startOf(from, grain) === from && Temporal.PlainDate.from(from).add(lengthOf[grain]).toString() === to
 
 /** Whether the span cuts no period at either end. False for fiscal periods: only the database knows their bounds. */
-export const isWhole = ({ from, to }: Span, grain: Grain): boolean =>
+export const isWholePeriods = ({ from, to }: Span, grain: Grain): boolean =>
   !isFiscal(grain) && startOf(from, grain) === from && startOf(to, grain) === to
 
 export type Shift = ReturnType<typeof shiftOf>

@@ -1,6 +1,6 @@
 // Prevents wrong figures: never combines overlapping members of a dimension, and refuses sums over a dimension that does not add up.
 import type { Grain, Metric, SemanticDimension, Subject } from '../definition/semantic.ts'
-import { isOne, type Span } from './period.ts'
+import { isOnePeriod, type Span } from './period.ts'
 import { type QueryFilter, refuse, type SemanticQuery } from './query.ts'
 
 /** A condition that the question did not name, and the reason for it. */
@@ -34,7 +34,7 @@ const rowLengths: ReadonlyMap<string, Grain> = new Map([
 ])
 
 /** A view may have daily, weekly and monthly rows: periods, sums and windows use the length that the question filters by. */
-export const withRowsAsked = <Found extends Pick<Plan, 'subject' | 'metrics'>>(found: Found, query: SemanticQuery): Found => {
+export const withRowLength = <Found extends Pick<Plan, 'subject' | 'metrics'>>(found: Found, query: SemanticQuery): Found => {
   const { subject, metrics } = found
   const { time } = subject
   const told = [...subject.dimensions.values()].find(({ overlap }) => overlap.kind === 'one' && rowLengths.has(overlap.value))
@@ -59,7 +59,7 @@ export const withRowsAsked = <Found extends Pick<Plan, 'subject' | 'metrics'>>(f
 }
 
 /** Adds default filters for dimensions without one. Refuses overlapping members, and sums over dimensions that do not add up. */
-export const withDefaults = (asked: Asked): Plan => {
+export const withDefaultFilters = (asked: Asked): Plan => {
   const defaults = defaultFilters(asked)
   assertAdditive(asked, defaults)
   return { ...asked, defaults }
@@ -133,7 +133,7 @@ const assertAdditive = (asked: Asked, defaults: readonly DefaultFilter[]): void 
     for (const [name, reason] of metric.neverOver) {
       const dimension = subject.dimensions.get(name)
       if (dimension === undefined) {
-        if ((grain !== null && grain === rows) || (span !== null && rows !== undefined && isOne(span, rows))) continue
+        if ((grain !== null && grain === rows) || (span !== null && rows !== undefined && isOnePeriod(span, rows))) continue
         refuseSum(asked, metric, name, reason, [`query with grain ${rows}`, `query a period of one ${rows}`])
       } else if (!by.includes(dimension) && !isPinned(dimension, query.where, defaults))
         refuseSum(asked, metric, name, reason, [`group by ${name} too`, ...pinWays(dimension)])

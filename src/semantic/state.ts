@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { z } from 'zod'
 import { addWindows, windowsBetween } from '../core/window.ts'
 import { columnNames } from '../db/catalog.ts'
-import { knowsThePast, type SemanticModel, type Subject } from '../definition/semantic.ts'
+import { hasAsOf, type SemanticModel, type Subject } from '../definition/semantic.ts'
 import { earlier, type Span } from './period.ts'
 import { type Reading, rowsOf } from './reader.ts'
 
@@ -47,7 +47,7 @@ export const stateOf = async (
   const columns = await columnNames(reading.db, 'bi.coverage_months')
   const isKnown = ['pipeline', 'month', 'cells', 'cells_with_rows'].every((name) => columns.includes(name))
   const parts = pipeline === null || !isKnown ? [] : await partsOf(reading, pipeline)
-  const facts = [...model.subjects.values()].find((one) => one.pipeline === pipeline && knowsThePast(one))
+  const facts = [...model.subjects.values()].find((one) => one.pipeline === pipeline && hasAsOf(one))
   const months = parts.length === 0 ? [] : await monthsOf(reading, parts, facts, spans)
   const absent = parts.length === 0 ? [] : monthsOfAll(spans).filter((month) => !months.some(([there]) => there === month))
   const former = await monthsShown(reading, facts, absent)

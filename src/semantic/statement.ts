@@ -3,7 +3,7 @@
 // counts as 0 in the other.
 import { type RawBuilder, sql } from 'kysely'
 import { againstOf, isFiscal, type Metric, type SemanticDimension, type Subject } from '../definition/semantic.ts'
-import { formulaSql, measureOf, measuresOf, narrowed } from './formula.ts'
+import { formulaSql, measureOf, measuresOf, withConditions } from './formula.ts'
 import type { Shift, Span } from './period.ts'
 import type { Plan } from './pins.ts'
 import { mostRows, type QueryFilter, refuse, type SemanticQuery } from './query.ts'
@@ -200,7 +200,7 @@ const cellsOf = (plan: Plan, sides: Sides): Sql => {
 
 /** In an existing cell a sum or count without rows is 0; other figures stay NULL. */
 const figureOf = (metric: Metric, subject: Subject, condition: string, isExact: boolean): string => {
-  const narrow = narrowed(metric, condition)
+  const narrow = withConditions(metric, condition)
   const figure = formulaSql(narrow, subject, isExact)
   const isCount = metric.formula.kind === 'sum' || metric.formula.kind === 'count_distinct'
   return isCount ? `case when count(*) filter (where ${narrow.where}) > 0 then ${figure} else 0 end` : figure
@@ -211,7 +211,7 @@ export const comparedRows = (plan: Plan, sides: Sides): AnswerRows => {
   const { subject, metrics } = plan
   const on = subject.slice.map((column, at) => sql` and cells.${sql.ref(`_s${at}`)} = facts.${sql.ref(column)}`)
   const made = metrics.flatMap((metric, at) => {
-    const all = (side: Side): Sql => sql.raw(formulaSql(narrowed(metric, `facts._side = '${side}'`), subject))
+    const all = (side: Side): Sql => sql.raw(formulaSql(withConditions(metric, `facts._side = '${side}'`), subject))
     const both = (side: Side, isExact = false): Sql =>
       sql.raw(
         `(case when bool_or(cells._both${at}) then ${figureOf(metric, subject, `facts._side = '${side}' and cells._both${at}`, isExact)} end)`,

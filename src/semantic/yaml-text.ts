@@ -10,7 +10,7 @@ export interface YamlMap {
 }
 
 /** The first line of each generated file. */
-export const madeBy = '# Made by `millrace docs` from semantic/*.yaml; do not edit.'
+export const generatedMark = '# Made by `millrace docs` from semantic/*.yaml; do not edit.'
 
 /** YAML 1.1, as Python tools read it: there some words (yes, off) are no text without quotes. */
 const form = {
@@ -23,7 +23,7 @@ const form = {
   flowCollectionPadding: false,
 } as const
 
-/** A whole file with `madeBy` as its first line. Characters that YAML does not allow are escaped as in JSON. */
+/** A whole file with `generatedMark` as its first line. Characters that YAML does not allow are escaped as in JSON. */
 export const yamlFile = (value: YamlValue): string => {
   const document = new Document(value, form)
   visit(document, {
@@ -35,5 +35,5 @@ export const yamlFile = (value: YamlValue): string => {
     },
   })
   const escaped = (one: string): string => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`
-  return `${madeBy}\n${document.toString(form).replaceAll(/[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g, escaped)}`
+  return `${generatedMark}\n${document.toString(form).replaceAll(/[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g, escaped)}`
 }

@@ -8,7 +8,7 @@ import { approve as approveAll } from '../ledger/approvals.ts'
 import { releaseByPerson, retryByPerson } from '../ledger/release-unit.ts'
 import { actor, type WebContext } from './context.ts'
 import { type Html, page } from './layout.ts'
-import { creditsOfAll, successorOf, waitingWords } from './reads/read-approvals.ts'
+import { totalCost, successorOf, neededApprovals } from './reads/read-approvals.ts'
 import { oneRun } from './reads/read-runs.ts'
 import { repairCredits } from './reads/repair-credits.ts'
 import { unitDetail } from './reads/unit-detail.ts'
@@ -70,19 +70,19 @@ const retry = unitAction({
 /** Approves everything of the pipeline that waits, as `millrace approve` does. */
 const approve: Action = {
   question: async ({ kysely }, id) => {
-    const waiting = await waitingWords(kysely)
+    const waiting = await neededApprovals(kysely)
     const pipeline = waiting.find(({ approval_id }) => approval_id === id)?.pipeline
     if (pipeline === undefined) return null
     const units = sum(waiting, (one) => (one.pipeline === pipeline ? one.units : 0))
     return {
       title: `Approve ${pipeline}?`,
       text: `${pipeline}: ${counted(units, 'unit')} would cost more than usual, and approval is needed. Once approved, the next run buys them.`,
-      button: `Buy them ${forCredits(creditsOfAll(waiting, pipeline))}`,
+      button: `Buy them ${forCredits(totalCost(waiting, pipeline))}`,
     }
   },
   successor: ({ kysely }, id) => successorOf(kysely, id),
   act: async ({ kysely }, id) => {
-    const pipeline = (await waitingWords(kysely)).find(({ approval_id }) => approval_id === id)?.pipeline
+    const pipeline = (await neededApprovals(kysely)).find(({ approval_id }) => approval_id === id)?.pipeline
     const units = pipeline === undefined ? 0 : sum(await approveAll(kysely, [pipeline], actor), 'units')
     return units > 0
       ? [`${counted(units, 'unit')} approved. A running schedule buys them within a minute, otherwise the next run.`, true]

@@ -17,7 +17,7 @@ import { queryValue, type Texts } from '../db/typed-row.ts'
 import { createAccess, equal } from './access.ts'
 import { mountActions, numberIn } from './actions.ts'
 import type { WebContext } from './context.ts'
-import { createForesight, type Foresight } from './foresight.ts'
+import { createPlanCache, type PlanCache } from './plan-cache.ts'
 import { type Html, page } from './layout.ts'
 import { metricsText, metricsWithoutLedger } from './metrics.ts'
 import { coveragePage, missingMonthPage, pipelineCoveragePage, searchPage } from './pages/coverage-page.ts'
@@ -44,7 +44,7 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
   const app = new Hono()
   const access = createAccess({ token, nowMs: () => context.clock.now() })
   const mark = sharedMark(context.kysely)
-  const foresight = createForesight(context.plan, context.clock, onError)
+  const planCache = createPlanCache(context.plan, context.clock, onError)
 
   app.use(
     secureHeaders({
@@ -85,7 +85,7 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
   app.get('/live', async (request) => request.text(await mark()))
   app.get('/metrics', (request) => metrics(request, context, probe))
   mountPages(app, context)
-  mountPlan(app, context, foresight)
+  mountPlan(app, context, planCache)
   mountActions(app, context)
   app.notFound((request) => request.html(notice(context, 'Not found', 'There is nothing at this address.'), 404))
   app.onError((error, request) => {
@@ -96,7 +96,7 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
     onError(error)
     return request.html(notice(context, 'Not available', 'The ledger could not be read just now; the log says why.'), 503)
   })
-  return { app, close: foresight.close }
+  return { app, close: planCache.close }
 }
 
 const fromElsewhere =
@@ -192,13 +192,13 @@ const mountPages = (app: Hono, web: WebContext): void => {
   app.get('/schedule', (context) => send(context, schedulePage(web)))
 }
 
-const mountPlan = (app: Hono, web: WebContext, foresight: Foresight): void => {
+const mountPlan = (app: Hono, web: WebContext, planCache: PlanCache): void => {
   app.get('/plan', async (context) => {
     const [last] = await lastRuns(web.kysely, 1)
-    return context.html(await planPage(web, await foresight.look(Date.parse(last?.finished_at ?? '') || 0)))
+    return context.html(await planPage(web, await planCache.look(Date.parse(last?.finished_at ?? '') || 0)))
   })
   app.post('/plan', (context) => {
-    foresight.renew()
+    planCache.renew()
     return context.redirect('/plan', 303)
   })
 }

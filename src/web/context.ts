@@ -4,13 +4,13 @@ import type { HookReceiver } from '../core/hooks-setting.ts'
 import type { PipelinePrice } from '../core/learned-price.ts'
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import type { NightPlan } from './foresight.ts'
+import type { NightPlan } from './plan-cache.ts'
 
 /** The name under which the ledger records actions from the page. */
 export const actor = 'status page'
 
 /** Waits for all promises at once; returns their values by name. */
-export const allOf = async <Of extends Readonly<Record<string, Promise<unknown>>>>(of: Of) => {
+export const awaitAll = async <Of extends Readonly<Record<string, Promise<unknown>>>>(of: Of) => {
   const entries = Object.entries(of).map(async ([name, value]) => [name, await value] as const)
   return Object.fromEntries(await Promise.all(entries)) as { readonly [Name in keyof Of]: Awaited<Of[Name]> }
 }

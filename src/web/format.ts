@@ -7,7 +7,7 @@ import type { Html } from './layout.ts'
 export const count = (value: number | null): string => (value === null ? '–' : formatNumber(value))
 
 /** ISO time as `2026-11-20 02:31 UTC`; where scripts run, assets/live.js shows it in the reader's zone. */
-export const moment = (iso: string | null): Html | string =>
+export const timeTag = (iso: string | null): Html | string =>
   iso === null ? '–' : html`<time datetime="${iso}">${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC</time>`
 
 /** A span as `3 d 4 h`, `12 min` or `8 s`. */

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import type { NightPlan } from '../../src/web/foresight.ts'
+import type { NightPlan } from '../../src/web/plan-cache.ts'
 import { addUnits, fillLedger, nightPlan, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
 
 /** Runs in the page: labels without a value, words of charts that cannot be read, headers that are scrolled away. */

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, beforeEach, expect, test } from 'vitest'
-import { compareAfter } from '../../src/cli/check/check-warehouse.ts'
+import { compareAfterMigrations } from '../../src/cli/check/check-warehouse.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { datasetMigration } from '../../src/run/new-migration.ts'
 import { shippedDefinition } from '../support/definitions.ts'
@@ -41,7 +41,7 @@ export const up = async (database) => sql.raw('create index on data.keywords_v1 
 `
   pending('9001_keywords_v1_index', text)
   const began = performance.now()
-  const found = await besideALoad(() => compareAfter(db.database, [folder], [keywords]))
+  const found = await besideALoad(() => compareAfterMigrations(db.database, [folder], [keywords]))
   expect(found).toContain('Run `millrace migrate` first')
   expect(performance.now() - began).toBeLessThan(2_000)
 })
@@ -54,7 +54,7 @@ export const up = async (database) => {
 }
 `
   pending('9001_keywords_v1_slow', text)
-  const tried = compareAfter(db.database, [folder], [keywords])
+  const tried = compareAfterMigrations(db.database, [folder], [keywords])
   const began = performance.now()
   await besideALoad(async () => undefined)
   expect(performance.now() - began).toBeLessThan(5_000)
@@ -64,13 +64,13 @@ export const up = async (database) => {
 test('a new table with its index is tried and taken back, also beside a load', async () => {
   const lookups = { ...keywords, pipeline: 'lookups', indexes: [{ columns: ['keyword'], include: [] }] }
   pending('9001_lookups_v1', datasetMigration(lookups, []))
-  expect(await besideALoad(() => compareAfter(db.database, [folder], [lookups]))).toEqual([])
+  expect(await besideALoad(() => compareAfterMigrations(db.database, [folder], [lookups]))).toEqual([])
   expect(await db.query(`select to_regclass('data.lookups_v1') is null as gone`)).toEqual([{ gone: true }])
 })
 
 test('one that PostgreSQL refuses is named', async () => {
   pending('9001_wrong', "import { sql } from 'kysely'\nexport const up = (database) => sql`select nonsense`.execute(database)\n")
-  const found = await compareAfter(db.database, [folder], [keywords])
+  const found = await compareAfterMigrations(db.database, [folder], [keywords])
   expect(found).toMatch(
     /^Migration 9001_wrong \(.*9001_wrong\.ts\) failed: column "nonsense" does not exist\. .*again\. Run `millrace migrate` first$/,
   )

@@ -1,6 +1,6 @@
 // A report is loaded only when its rows agree with the service's count, whatever that counts: learnt, settled, and held where it differs.
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { metricsOf } from '../../src/core/asks.ts'
+import { metricsOf } from '../../src/core/request-digest.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { type JobWork, nothingPaid } from '../../src/run/job-work.ts'
 import { isEtlError } from '../../src/core/errors.ts'

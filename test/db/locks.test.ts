@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { Database } from '../../src/db/connect.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { lockByName } from '../../src/db/named-lock.ts'
-import { stopsWith } from '../../src/db/stoppable.ts'
+import { cancelOn } from '../../src/db/stoppable.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
@@ -89,7 +89,7 @@ describe('work that is told to stop', () => {
     const stop = new AbortController()
     await operator.query('begin; lock table etl.events in access exclusive mode')
     const started = performance.now()
-    const waiting = stopsWith(stop.signal, () => database.pool.query('select count(*) from etl.events'))
+    const waiting = cancelOn(stop.signal, () => database.pool.query('select count(*) from etl.events'))
     setTimeout(() => stop.abort(), 300)
     await expect(waiting).rejects.toMatchObject({ code: '57014' })
     expect(performance.now() - started).toBeLessThan(3_000)
@@ -104,7 +104,7 @@ describe('work that is told to stop', () => {
     // Told of the failure before the server says that it is ready for the next.
     const waiting = new Promise((resolve, reject) => {
       client.query('select 1 / 0', () => {
-        stopsWith(stop.signal, () => client.query('select count(*) from etl.events')).then(resolve, reject)
+        cancelOn(stop.signal, () => client.query('select count(*) from etl.events')).then(resolve, reject)
         stop.abort()
       })
     })
@@ -118,7 +118,7 @@ describe('work that is told to stop', () => {
     const stop = new AbortController()
     await operator.query('begin; lock table etl.events in access exclusive mode')
     const others = database.pool.query('select count(*) from etl.events')
-    const atWork = stopsWith(stop.signal, () => database.pool.query('select pg_sleep(2)'))
+    const atWork = cancelOn(stop.signal, () => database.pool.query('select pg_sleep(2)'))
     stop.abort()
     await atWork
     await operator.query('commit')

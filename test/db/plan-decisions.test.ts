@@ -1,7 +1,7 @@
 // What planning decides of a unit: a table of every state its job can be in, under each consent, and which loaded units are asked for again.
 import { sql } from 'kysely'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { asksOf, metricsOf } from '../../src/core/asks.ts'
+import { requestDigest, metricsOf } from '../../src/core/request-digest.ts'
 import type { JobKind } from '../../src/core/types.ts'
 import * as candidates from '../../src/ledger/candidates.ts'
 import type { Policy } from '../../src/ledger/job-decision.ts'
@@ -328,7 +328,7 @@ test('what another ledger had bought under a number that is taken here is no for
   }
   expect(await decisions()).toEqual(['ask', 'ask', 'done'])
   // Nor does it serve another version beside this one.
-  const shape = sql`etl.shape_of(${asksOf(definition)}, ${metricsOf(definition)}::text[], null, null, null, null, null, null)`
+  const shape = sql`etl.shape_of(${requestDigest(definition)}, ${metricsOf(definition)}::text[], null, null, null, null, null, null)`
   await sql`update etl.answer_rows set shape_id = ${shape} where pipeline_id = ${ledger.pipelineId}`.execute(db.database.kysely)
   const second = { ...definition, version: version + 1 }
   await plan(db, { source, definition: second }, range('2025-01', '2025-01', { force: true, takenSince: since }))

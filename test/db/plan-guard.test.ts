@@ -11,7 +11,7 @@ import { knownPipeline, adoptWork } from '../../src/ledger/adopt-work.ts'
 import { keyParameters } from '../../src/ledger/pipelines.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { priceWaiting } from '../../src/ledger/prices.ts'
-import { waitingWords } from '../../src/web/reads/read-approvals.ts'
+import { neededApprovals } from '../../src/web/reads/read-approvals.ts'
 import { allLoaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, preview, range, sourceOf, withLists } from '../support/planning.ts'
 import { testDatabase } from '../support/postgres.ts'
@@ -93,7 +93,7 @@ const unitsOf = async ({ definition }: Planning): Promise<number> => {
   return rows[0]?.units ?? 0
 }
 
-const waiting = ({ definition }: Planning) => waitingWords(db.database.kysely, [definition.pipeline])
+const waiting = ({ definition }: Planning) => neededApprovals(db.database.kysely, [definition.pipeline])
 
 const causes = async ({ definition }: Planning) =>
   (await causesInLedger(db.database.kysely)).filter(({ pipeline }) => pipeline === definition.pipeline)

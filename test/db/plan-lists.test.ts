@@ -1,7 +1,7 @@
 // Planning as lists, definitions and versions change, and the preview of it.
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { asksOf } from '../../src/core/asks.ts'
+import { requestDigest } from '../../src/core/request-digest.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { addWindows, lastRestatementMs } from '../../src/core/window.ts'
 import { windowsInScope } from '../../src/plan/frames.ts'
@@ -24,7 +24,7 @@ import { testDatabase } from '../support/postgres.ts'
 const db = testDatabase()
 
 const isAnswerTo = async (definition: Definition, answer: number): Promise<void> => {
-  await sql`update etl.answer_rows set shape_id = etl.shape_of(${asksOf(definition)}, '{}', null, null, null, null, null, null) where answer_id = ${answer}`.execute(
+  await sql`update etl.answer_rows set shape_id = etl.shape_of(${requestDigest(definition)}, '{}', null, null, null, null, null, null) where answer_id = ${answer}`.execute(
     db.database.kysely,
   )
 }

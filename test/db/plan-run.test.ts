@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { newRun } from '../support/ledger.ts'
 import { allLoaded, asked, cellsOf, died, jobsOf, onlyJob, pipelineIdOf, submitted } from '../support/plan-ledger.ts'
 import { lockPipeline, lockQuestion } from '../../src/ledger/pipelines.ts'
-import { asksOf } from '../../src/core/asks.ts'
+import { requestDigest } from '../../src/core/request-digest.ts'
 import { definitionFor, january, only, plan, previewAll, range, report, reports, walk, withLists } from '../support/planning.ts'
 import { testDatabase } from '../support/postgres.ts'
 
@@ -152,6 +152,6 @@ test('a preview has its locks in the order of who plans, and of who looks at sev
     expect((await shown.shown).pipelines.length).toBe(2)
   }
   const [one, two] = [await pipelineIdOf(db, older), await pipelineIdOf(db, newer)]
-  await meets([(trx) => lockQuestion(trx, asksOf(newer)), (trx) => lockPipeline(trx, two)])
+  await meets([(trx) => lockQuestion(trx, requestDigest(newer)), (trx) => lockPipeline(trx, two)])
   await meets([(trx) => lockPipeline(trx, one), (trx) => lockPipeline(trx, two)])
 })

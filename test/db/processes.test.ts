@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
-import { beginMark, bootMark } from '../../src/db/process-mark.ts'
+import { startMark, bootMark } from '../../src/db/process-mark.ts'
 import type { Db } from '../../src/db/tables.ts'
 import { finishJob, lostJobs } from '../../src/ledger/claim-fence.ts'
 import { isLeaseOver } from '../../src/ledger/lease-over.ts'
@@ -61,7 +61,7 @@ describe('a process', () => {
       select host, boot, system_process_id, begun, lease_until > clock_timestamp() + interval '15 seconds' as leased
       from etl.processes where process_id = ${own.processId}`.execute(k())
     expect(rows).toEqual([
-      { host: hostname(), boot: bootMark(), system_process_id: process.pid, begun: beginMark(process.pid), leased: true },
+      { host: hostname(), boot: bootMark(), system_process_id: process.pid, begun: startMark(process.pid), leased: true },
     ])
     expect(bootMark()).not.toBe('')
   })
@@ -135,7 +135,7 @@ describe('a process is dead', () => {
     const shell = spawn('sh', ['-c', `(${child}) & echo $!; exec sleep 30`], { stdio: ['ignore', 'pipe', 'ignore'] })
     const [said] = (await once(shell.stdout, 'data')) as [Buffer]
     const pid = Number(said.toString().trim())
-    await expect.poll(() => beginMark(pid), { timeout: 20_000 }).toBeNull()
+    await expect.poll(() => startMark(pid), { timeout: 20_000 }).toBeNull()
     const process_ = await newProcess(db, here(pid, '1'))
     await reapDead(k(), own)
     expect(await isAlive(process_)).toBe(false)

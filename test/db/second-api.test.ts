@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { orAborted } from '../../src/core/clock.ts'
+import { raceAbort } from '../../src/core/clock.ts'
 import { readSettings } from '../../src/core/env.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { inclusiveRange } from '../../src/core/window.ts'
@@ -90,7 +90,7 @@ test('a run that is cancelled while it plans ends at the next step of its plan',
     const { definitions, database } = runtime
     const plan = async (runId: number, stop: AbortSignal) => {
       await requestCancel(database.kysely, runId)
-      await orAborted(setTimeout(20_000, null, { ref: false }), stop)
+      await raceAbort(setTimeout(20_000, null, { ref: false }), stop)
       throw new Error('It planned on.')
     }
     const result = await runJobs(runtime, { command: 'run', arguments: {}, definitions, plan, signal })

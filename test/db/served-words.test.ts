@@ -1,7 +1,7 @@
 // What has a person's word and was bought by another pipeline meanwhile, whole or in part: it is loaded from there, and the rest keeps the word.
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { askedBy, asksOf, metricsOf } from '../../src/core/asks.ts'
+import { requestedBy, requestDigest, metricsOf } from '../../src/core/request-digest.ts'
 import { secret } from '../../src/core/redact.ts'
 import { openDatabase } from '../../src/db/connect.ts'
 import type { Source } from '../../src/extract/source.ts'
@@ -56,7 +56,7 @@ const bought = async (planning: Planning): Promise<void> => {
   const metrics = planning.source.kind === 'walk' ? [] : metricsOf(planning.definition)
   await db.database.pool.query(
     `update etl.answer_rows set shape_id = etl.shape_of($1, $2, null, null, null, null, null, null) where pipeline_id = $3`,
-    [asksOf(planning.definition), metrics, await pipelineIdOf(db, planning.definition)],
+    [requestDigest(planning.definition), metrics, await pipelineIdOf(db, planning.definition)],
   )
 }
 
@@ -88,7 +88,7 @@ test('a job that waits is read a few times a night, however many wait and whatev
   await pool.query('analyze etl.jobs')
   await pool.query(`update etl.jobs set state = 'held' where guard <> 'usual'`)
   const pipelineId = await pipelineIdOf(db, ours.definition)
-  const of = { ...askedBy(ours.definition, 'walk'), source: ours.source.name, runId: 0 }
+  const of = { ...requestedBy(ours.definition, 'walk'), source: ours.source.name, runId: 0 }
   const reuse = await reuseScope(kysely, { pipelineId, dimensions: ['domain'], generation: 1 }, of)
   if (reuse === null) throw new Error('a sister')
   const read = await kysely.transaction().execute(async (trx) => {

@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { EtlError } from '../../src/core/errors.ts'
-import type { NightPlan } from '../../src/web/foresight.ts'
+import type { NightPlan } from '../../src/web/plan-cache.ts'
 import { testDatabase } from '../support/postgres.ts'
 import { addUnits, emptyLedger, fillLedger, nightPlan, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
 

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { type Session, withSession } from '../../src/db/session.ts'
 import { testDatabase } from '../support/postgres.ts'
-import { executePrepared, generationOf } from '../../src/db/typed-row.ts'
+import { executePrepared, planNumber } from '../../src/db/typed-row.ts'
 
 const db = testDatabase()
 
@@ -54,5 +54,5 @@ test('a plan made for an empty table is not kept while the table grows', () =>
       executePrepared(session.kysely, sql<{ n: number }>`select count(*)::int as n from etl.runs where run_id = ${1}`)
     for (let time = 0; time < 70; time += 1) await send()
     expect(await preparedOn(session, '%from etl.runs where run_id%')).toHaveLength(2)
-    expect([0, 63, 64, 255, 256, 1_023, 1_024, 1_000_000].map(generationOf)).toEqual([0, 0, 1, 1, 2, 2, 3, 7])
+    expect([0, 63, 64, 255, 256, 1_023, 1_024, 1_000_000].map(planNumber)).toEqual([0, 0, 1, 1, 2, 2, 3, 7])
   }))

@@ -1,6 +1,6 @@
 // A field that vanishes from every record of an answer, and one that vanishes from some, as JSON and as CSV.
 import { beforeAll, describe, expect, test } from 'vitest'
-import { metricsOf } from '../../src/core/asks.ts'
+import { metricsOf } from '../../src/core/request-digest.ts'
 import type { Definition } from '../../src/core/types.ts'
 import type { LoadResult } from '../../src/run/job-work.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'

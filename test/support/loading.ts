@@ -1,7 +1,7 @@
 // Jobs of a real ledger with answers written out by hand, from their claim to what loading them leaves.
 import { createHash } from 'node:crypto'
 import { type Insertable, sql } from 'kysely'
-import { metricsOf } from '../../src/core/asks.ts'
+import { metricsOf } from '../../src/core/request-digest.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import type { Mart } from '../../src/core/mart.ts'

@@ -1,9 +1,9 @@
 // A report's memory without a database, that takes the same steps in the same order as the ledger and writes down which were taken.
-import type { Forgotten, ReportMemo, ReportRecord } from '../../src/core/report-shape.ts'
+import type { UnknownSpan, ReportMemo, ReportRecord } from '../../src/core/report-shape.ts'
 
 export interface MemoryMemo extends ReportMemo {
   fairPause: number
-  forgottenSpan: Forgotten | null
+  forgottenSpan: UnknownSpan | null
   readonly steps: string[]
   record: ReportRecord | null
 }

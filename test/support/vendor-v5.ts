@@ -2,7 +2,15 @@
 // the service.
 import { z } from 'zod'
 import { readReport } from '../../src/sandbox/vendor/vendor-batch.ts'
-import { type Answering, type Asked, buy, keywords, price, type Route, stateOf } from '../../src/sandbox/vendor/vendor-server.ts'
+import {
+  type Answering,
+  type VendorRequest,
+  buy,
+  keywords,
+  price,
+  type Route,
+  stateOf,
+} from '../../src/sandbox/vendor/vendor-server.ts'
 import { jsonReply, type VendorReply } from '../../src/sandbox/vendor/vendor-words.ts'
 
 /** One key for REST and batch (81), in the header alone. */
@@ -54,7 +62,7 @@ const olderAnswer = z.object({
   keywords: z.array(z.record(z.string(), z.unknown())),
 })
 
-const keywordsV5 = (of: Answering, { url }: Asked): VendorReply => {
+const keywordsV5 = (of: Answering, { url }: VendorRequest): VendorReply => {
   const question = olderQuestion(url.searchParams)
   if ('refused' in question) return question.refused
   // At most three months (56).

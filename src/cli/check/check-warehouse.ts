@@ -26,7 +26,7 @@ import { compareTables, type Difference } from '../../load/drift.ts'
 import { detachedMonths } from '../../load/partition.ts'
 import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
 import { tableName } from '../../load/table-columns.ts'
-import { columnsUnnamed, isLeftOut, keyLacks, oneMore, takenBy } from '../../publish/publish-marts.ts'
+import { columnsUnnamed, isShippedMismatch, summaryKeyProblem, probeColumn, nameProblem } from '../../publish/publish-marts.ts'
 import { type DescribedView, describedViews, wrongNames } from '../../publish/view-columns.ts'
 import { previewLists } from '../../plan/query-lists.ts'
 import { identityFindings } from '../../run/identity.ts'
@@ -90,7 +90,7 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
     await checkRefused(database, checking)
     return checkReadings(database, checking)
   }
-  const found = await compareAfter(database, folders, checking.definitions)
+  const found = await compareAfterMigrations(database, folders, checking.definitions)
   if (typeof found === 'string') notes.notAsked('table', `tables of the definitions: ${found}.`)
   else tell(checking, found, 'its migration makes the columns, types and key of the definition (dry run).')
   notes.notAsked('mart', 'queries of the marts: they need `millrace migrate` first.')
@@ -276,7 +276,7 @@ export const checkLists = async (
 }
 
 /** Compares the tables after the pending migrations, which are applied and rolled back; a string says why that could not be tried. */
-export const compareAfter = (database: Database, folders: readonly string[], definitions: readonly Definition[]) =>
+export const compareAfterMigrations = (database: Database, folders: readonly string[], definitions: readonly Definition[]) =>
   afterPending(database, { folders }, (db) => compareTables(db, definitions)).catch(
     (error: unknown) => `${messageOf(error).replace(/\.$/, '')}. Run \`millrace migrate\` first`,
   )
@@ -293,12 +293,12 @@ interface MartWords {
 /** Runs the mart's query without reading rows. Empty: the query has the columns that its header describes. */
 const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Promise<MartFinding[]> => {
   const { definitions } = words
-  const taken = takenBy(mart, definitions)
+  const taken = nameProblem(mart, definitions)
   if (taken !== null) return [{ result: 'error', message: taken }]
   const source = sourceOf(mart, definitions)
   if (mart.summaryOf !== null && source === undefined)
     return notAsked(mart, `there is no valid, published definition of ${mart.summaryOf}.`)
-  const lacks = source === undefined ? null : keyLacks(mart, source)
+  const lacks = source === undefined ? null : summaryKeyProblem(mart, source)
   const text = await readFile(mart.file, 'utf8')
   if (lacks !== null)
     return [{ result: 'error', message: `${mart.file}:${lineWhere(text, (line) => /^--\s*key\s*:/.test(line))}:1: ${lacks}` }]
@@ -308,11 +308,11 @@ const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Pr
   const query = queryOf(kysely, mart, definitions)
   try {
     const names = await columnsOf(kysely, query)
-    if (names.includes(oneMore)) return [{ result: 'error', message: `${mart.file}: ${columnsUnnamed}` }]
+    if (names.includes(probeColumn)) return [{ result: 'error', message: `${mart.file}: ${columnsUnnamed}` }]
     return compareColumns(mart, names, words, text)
   } catch (error) {
     if (!isDatabaseError(error)) throw error
-    if (isLeftOut(mart, error))
+    if (isShippedMismatch(mart, error))
       return notAsked(mart, `shipped with Millrace; not published, since a definition lacks what it reads (${messageOf(error)}).`)
     const opens = mart.sql.split('\n', 1)[0]?.trim()
     const first = lineWhere(text, (line) => line.trim() === opens)
@@ -334,7 +334,7 @@ const sourceOf = (mart: Mart, definitions: readonly Definition[]): Definition | 
 const queryOf = (db: Db, mart: Mart, definitions: readonly Definition[]): string => {
   const source = sourceOf(mart, definitions)
   if (source === undefined) return mart.sql
-  const facts = sql`(select t.*, null::text as ${sql.ref(oneMore)} from ${sql.table(`data.${tableName(source)}`)} t)`
+  const facts = sql`(select t.*, null::text as ${sql.ref(probeColumn)} from ${sql.table(`data.${tableName(source)}`)} t)`
   return summaryQuery(mart, source, { facts, units: sql`true` }).compile(db).sql
 }
 

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { monthsBetween } from '../publication-calendar.ts'
 import { month, problems } from '../sandbox-options.ts'
 import type { VendorBooks, VendorReport } from './vendor-books.ts'
-import { fileOf, quarters, type TableAsked } from './vendor-data.ts'
+import { fileOf, quarters, type TableRequest } from './vendor-data.ts'
 import type { VendorSettings } from './vendor-options.ts'
 import { chargeFor } from './vendor-prices.ts'
 import { defaultLimit, shopperTables, vendorTables } from './vendor-tables.ts'
@@ -39,7 +39,7 @@ const shopperSchema = z.looseObject({
 
 interface Submission {
   readonly format: 'csv' | 'json'
-  readonly tables: readonly TableAsked[]
+  readonly tables: readonly TableRequest[]
 }
 
 type Read = { readonly refused: VendorReply } | { readonly asked: Submission }
@@ -47,7 +47,7 @@ type Read = { readonly refused: VendorReply } | { readonly asked: Submission }
 export const readReport = (settings: VendorSettings, body: unknown): Read => {
   const parsed = reportSchema.safeParse(body)
   if (!parsed.success) return { refused: words.badRequest(problems(parsed.error)) }
-  const tables: TableAsked[] = []
+  const tables: TableRequest[] = []
   for (const one of parsed.data.report_query.tables) {
     const table = vendorTables.get(one.vtable)
     if (table === undefined) return { refused: words.unknownTable(one.vtable) }
@@ -89,7 +89,7 @@ const checked = (settings: VendorSettings, asked: Submission): Read => {
   return { asked: settings.widens ? { ...asked, tables: asked.tables.map((one) => ({ ...one, ...quarters(one) })) } : asked }
 }
 
-const tableRefused = (settings: VendorSettings, asked: TableAsked): VendorReply | null => {
+const tableRefused = (settings: VendorSettings, asked: TableRequest): VendorReply | null => {
   const { table, granularity, metrics, from, to, values } = asked
   const { plan, oldestMonth, newestMonth } = settings
   const planName = table.name.startsWith('shopper') ? 'shopper' : table.name
@@ -106,7 +106,7 @@ const tableRefused = (settings: VendorSettings, asked: TableAsked): VendorReply 
 }
 
 /** Batch spells the world WW and countries in upper case (fact 38). */
-const placeRefused = ({ plan }: VendorSettings, { table, values }: TableAsked): VendorReply | null => {
+const placeRefused = ({ plan }: VendorSettings, { table, values }: TableRequest): VendorReply | null => {
   const countries = table.filters.includes('countries') ? (values[table.filters.indexOf('countries')] ?? []) : []
   const wrong = countries.find((code) => code !== code.toUpperCase())
   if (wrong !== undefined) return words.badRequest(`countries: ${wrong} is not valid`)

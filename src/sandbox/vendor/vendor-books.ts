@@ -8,7 +8,7 @@ type Purse = 'rest' | 'batch'
 export type VendorReport = ReturnType<VendorBooks['take']>
 
 /** A bought report. `text`: the files of all its tables, joined. */
-export interface Taken {
+export interface BoughtReport {
   readonly body: unknown
   readonly format: 'csv' | 'json'
   readonly text: string
@@ -45,7 +45,7 @@ export const openBooks = (settings: () => VendorSettings) => {
       charges.push({ purse, what, size, credits })
       return credits
     },
-    take: (report: Taken) => {
+    take: (report: BoughtReport) => {
       const taken = takenNow(report)
       reports.set(taken.id, taken)
       return taken
@@ -55,4 +55,4 @@ export const openBooks = (settings: () => VendorSettings) => {
   }
 }
 
-const takenNow = (report: Taken) => ({ ...report, id: randomUUID(), takenAtMs: Date.now(), downloads: 0 })
+const takenNow = (report: BoughtReport) => ({ ...report, id: randomUUID(), takenAtMs: Date.now(), downloads: 0 })

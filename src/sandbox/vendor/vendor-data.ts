@@ -3,7 +3,7 @@ import { combine, hashText, unit } from '../hash.ts'
 import { addMonths, monthsBetween } from '../publication-calendar.ts'
 import { columnOf, type VendorTable } from './vendor-tables.ts'
 
-export interface TableAsked {
+export interface TableRequest {
   readonly table: VendorTable
   readonly granularity: string
   /** Values of each filter, in the order of `table.filters`. */
@@ -32,7 +32,7 @@ const partsOf = ({ part }: VendorTable, seed: number, of: string): number =>
   part === null ? 1 : Math.max(1, part.rows - amount(seed, `parts ${of}`, Math.ceil(part.rows / 5)))
 
 /** Header and rows of the file; the limit cuts each value and month alike. */
-export const fileOf = (asked: TableAsked, seed: number, known: (value: string) => boolean) => {
+export const fileOf = (asked: TableRequest, seed: number, known: (value: string) => boolean) => {
   const { table, values, metrics, limit } = asked
   const header = [...table.filters.map(columnOf), 'date', ...(table.part === null ? [] : [table.part.column]), ...metrics]
   const rows = monthsBetween(asked.from, asked.to).flatMap((month) =>

@@ -13,7 +13,7 @@ import type { Price } from './vendor-prices.ts'
 import * as words from './vendor-words.ts'
 import { jsonReply, type VendorReply } from './vendor-words.ts'
 
-export interface Asked {
+export interface VendorRequest {
   readonly method: string
   readonly url: URL
   readonly body: unknown
@@ -26,8 +26,8 @@ export interface Answering {
   readonly linkBase: string
 }
 
-type HasKey = (settings: VendorSettings, asked: Asked) => boolean
-export type Answer = (of: Answering, asked: Asked, id: string) => VendorReply
+type HasKey = (settings: VendorSettings, asked: VendorRequest) => boolean
+export type Answer = (of: Answering, asked: VendorRequest, id: string) => VendorReply
 type Endpoint = VendorSettings['replies'][number]['endpoint']
 export type Route = readonly [method: 'GET' | 'POST', path: RegExp, endpoint: Endpoint, hasKey: HasKey, answer: Answer]
 
@@ -88,7 +88,7 @@ export const startVendorSandbox = async (options: VendorOptions = {}, more: read
   let given: VendorOptions = options
   const books = openBooks(() => settings)
   const bucket = createRateBucket(() => performance.now())
-  const answer = (asked: Asked, linkBase: string): Reply => {
+  const answer = (asked: VendorRequest, linkBase: string): Reply => {
     const found = [...routes, ...more].find(([method, path]) => method === asked.method && path.test(asked.url.pathname))
     if (asked.url.pathname === '/_vendor/books') return jsonReply(200, { ...books, reports: [...books.reports.values()] })
     if (asked.url.search.includes(settings.restKey) || asked.url.search.includes(settings.batchKey)) books.keysInUrls += 1

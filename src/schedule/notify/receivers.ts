@@ -2,7 +2,7 @@
 // send them. A new kind is a function here with entries in receiverOf and ownReceivers, its form in core/alarm-routes.ts, and its settings' names in
 // cli/check/check-settings.ts. An address is revealed only where a message is sent.
 import { createHmac } from 'node:crypto'
-import { isLoopback, isPrivate } from '../../core/address.ts'
+import { isLoopback, isEncryptedOrLocal } from '../../core/address.ts'
 import type { ReceiverSpec, Route } from '../../core/alarm-routes.ts'
 import { hidePassword, type Settings } from '../../core/env.ts'
 import { EtlError, messageOf, settingError } from '../../core/errors.ts'
@@ -247,7 +247,7 @@ const addressOf = (text: string, isRight: (url: URL) => boolean, words: string):
 const address = (raw: Raw, name: string, at: string): Secret => {
   const held = keyOf(raw, name, at)
   const words = `${name} is no https address; it holds what may write to the channel, so it is not shown.`
-  const { pathname } = addressOf(held.reveal(), isPrivate, words)
+  const { pathname } = addressOf(held.reveal(), isEncryptedOrLocal, words)
   // The path is a secret of its own, because a server's error may quote only the path.
   if (pathname.length > 8) secret(name, pathname)
   return held
@@ -256,7 +256,7 @@ const address = (raw: Raw, name: string, at: string): Secret => {
 const pagerdutyUrl = (raw: Raw): string =>
   addressOf(
     raw[pagerdutyAddressName] || pagerdutyAddress,
-    isPrivate,
+    isEncryptedOrLocal,
     `${pagerdutyAddressName} is no https address such as ${pagerdutyAddress}.`,
   ).href
 

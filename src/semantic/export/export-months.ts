@@ -11,7 +11,7 @@ import { makeLock, tryLockByName } from '../../db/named-lock.ts'
 import { type Flags, type Numbers, query, queryValue, type Texts } from '../../db/typed-row.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Scales, scalesOf, writeParquet } from './parquet.ts'
-import { replaceFile, unlessMissing } from './replace-file.ts'
+import { replaceFile, nullIfMissing } from './replace-file.ts'
 import { atOneMoment, type RowFilter, selectRows, type ViewRows, viewRows } from './export-view.ts'
 
 /** The place for the files. A file is complete or does not exist. */
@@ -191,7 +191,7 @@ const monthsOf = (trx: Db, found: ViewRows) =>
 /** A folder for the files, made if missing. */
 export const folderTarget = (folder: string): ExportTarget => ({
   place: folder,
-  text: (name) => readFile(join(folder, name), 'utf8').catch(unlessMissing),
+  text: (name) => readFile(join(folder, name), 'utf8').catch(nullIfMissing),
   putText: (name, text) => replaceFile(join(folder, name), (path) => writeFile(path, text)),
   putFile: (name, file) => replaceFile(join(folder, name), (path) => copyFile(file, path)),
   remove: async (name) => {

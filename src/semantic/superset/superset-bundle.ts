@@ -7,7 +7,7 @@ import type { SemanticModel } from '../../definition/semantic.ts'
 import type { DescribedView } from '../../publish/view-columns.ts'
 import { type YamlMap, type YamlValue, yamlFile } from '../yaml-text.ts'
 import { type FixedColumn, supersetChart } from './superset-chart.ts'
-import { datasetOf, idOf, offered, subjectsOf, version } from './superset-dataset.ts'
+import { datasetOf, idOf, additive, subjectsOf, version } from './superset-dataset.ts'
 
 /** The input of a bundle. */
 export interface BundleWork {
@@ -45,7 +45,7 @@ export const supersetBundle = (work: BundleWork) => {
   const made = shown.filter(({ reason }) => reason === null).map(({ dashboard }) => dashboard)
   const files = new Map([['metadata.yaml', yamlFile(metadata)]])
   for (const view of work.views) {
-    const dataset = datasetOf(offered(view, model, made), datasetId(view.name), databaseId, subjectsOf(model, view.name))
+    const dataset = datasetOf(additive(view, model, made), datasetId(view.name), databaseId, subjectsOf(model, view.name))
     files.set(`datasets/${fileName(connection)}/${view.name}.yaml`, yamlFile(adapt(dataset)))
   }
   const dashboards = made.map((dashboard) => addDashboard(files, { ...work, datasetId }, dashboard))

@@ -63,7 +63,7 @@ export const subjectsOf = ({ subjects }: SemanticModel, view: string): Subject[]
   [...subjects.values()].filter((subject) => subject.view === view)
 
 /** The view without columns that do not add up, since Superset offers every column for SUM; keeps columns that a dashboard lists. */
-export const offered = (view: DescribedView, { subjects }: SemanticModel, dashboards: readonly Dashboard[]): DescribedView => {
+export const additive = (view: DescribedView, { subjects }: SemanticModel, dashboards: readonly Dashboard[]): DescribedView => {
   const shows = (subject: Subject): boolean => [subject.view, `${subject.view}_history`, ...subject.shownBy].includes(view.name)
   const guarded = [...subjects.values()].filter(shows).flatMap(({ metrics }) => [...metrics.values()].flatMap(guardedColumn))
   const listed = dashboards.flatMap(({ charts }) => charts.flatMap((chart) => (chart.view === view.name ? chart.columns : [])))

@@ -1,6 +1,6 @@
 // Batch reports: general ones (interface 4.3), any vtable for lists of domains and countries; and shopper ones (4.2), category sales of shops.
 import { z } from 'zod'
-import { metricsOf } from '../../core/asks.ts'
+import { metricsOf } from '../../core/request-digest.ts'
 import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, monthsOf, valuesOf } from './batch.ts'
 import { listReports } from './discovery.ts'

@@ -1,6 +1,6 @@
 // Reads a refusal in any of the shapes seen, and decides what it means and which error it becomes: by place, status and code, and by words only where nothing
 // else tells (api-facts A 6 to 11, G 53 to 71).
-import { type ErrorCode, EtlError, type RefusedPart } from '../../core/errors.ts'
+import { type ErrorCode, EtlError, type SplitReason } from '../../core/errors.ts'
 import { aboutContent } from '../../extract/report-submit.ts'
 import { z } from 'zod'
 import { jsonOrNull } from '../../core/json.ts'
@@ -159,7 +159,7 @@ interface Consequence {
   /** The right next step; empty where the message says it itself. */
   readonly next: string
   /** What of the request was refused, so that a smaller one may be taken; null: none would be. */
-  readonly parts: RefusedPart | null
+  readonly parts: SplitReason | null
 }
 
 const notPublished: Consequence = {

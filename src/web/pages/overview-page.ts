@@ -6,11 +6,11 @@ import type { Db } from '../../db/tables.ts'
 import { type Lists, type Numbers, query, type Texts } from '../../db/typed-row.ts'
 import { cappedUnits } from '../../ledger/loads.ts'
 import { barsOf, nightBars } from '../charts.ts'
-import { allOf, type WebContext } from '../context.ts'
-import { age, count, coverageAddress, lastDays, moment } from '../format.ts'
+import { awaitAll, type WebContext } from '../context.ts'
+import { age, count, coverageAddress, lastDays, timeTag } from '../format.ts'
 import { badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { legend, monthStrip } from '../month-strip.ts'
-import { standingWords, waitingWords } from '../reads/read-approvals.ts'
+import { unusedApprovals, neededApprovals } from '../reads/read-approvals.ts'
 import { describeForecast, type Forecast, forecasts } from '../../ledger/month-end.ts'
 import { completeSpan, type DueMonth, lastMonths, type MonthLine, nextDue, wantedLines } from '../reads/read-months.ts'
 import { accountStates, type AccountTrouble } from '../reads/read-pace.ts'
@@ -42,7 +42,7 @@ ${pipelineRows(context, read, rows)}
 </div><div class="now">
 ${now(read, context.clock.now())}
 ${table('Last events', read.events, 'No event yet.', {
-  When: ({ at }) => moment(at),
+  When: ({ at }) => timeTag(at),
   Kind: ({ kind }) => kind,
   What: ({ message }) => message,
 })}</div></div>`
@@ -55,14 +55,14 @@ type Overview = Awaited<ReturnType<typeof readOverview>>
 const readOverview = async ({ kysely, clock, priceOf }: WebContext) => {
   const days = lastDays(clock.now(), nightsShown)
   const [since = ''] = days
-  const read = await allOf({
+  const read = await awaitAll({
     windows: readWindows(kysely, { remembered: true }),
     wanted: wantedLines(kysely),
     forecasts: forecasts(kysely, clock.now(), priceOf),
     held: troubledLines(kysely, { state: 'held' }, shownTroubles),
     failed: troubledLines(kysely, { state: 'failed' }, shownTroubles),
-    waiting: waitingWords(kysely),
-    approved: standingWords(kysely),
+    waiting: neededApprovals(kysely),
+    approved: unusedApprovals(kysely),
     accounts: accountStates(kysely),
     runs: lastRuns(kysely, runsRead),
     reports: countOpenReports(kysely),
@@ -106,7 +106,7 @@ ${(['loaded', 'held', 'failed', 'waiting'] as const).map((state) => html`<li><st
 }
 
 const troubleNote = ({ account, code, message, since }: AccountTrouble): Html =>
-  html`<p class="verdict warn">${account}: ${message} [${code}] since ${moment(since)}. Requests wait, except for one at a time that tries again.</p>`
+  html`<p class="verdict warn">${account}: ${message} [${code}] since ${timeTag(since)}. Requests wait, except for one at a time that tries again.</p>`
 
 /** @param overdue whose next month is late, for another reason than approval */
 const verdict = ({ runs, counts, waiting }: Overview, overdue: readonly PipelineFacts[]): Html => {
@@ -125,7 +125,7 @@ const verdict = ({ runs, counts, waiting }: Overview, overdue: readonly Pipeline
   const when =
     last === undefined
       ? ''
-      : html` Last run: <a href="/runs/${last.run_id}">${last.command} #${last.run_id}</a>, ${shownState(last)}, ${moment(last.finished_at ?? last.started_at)}.`
+      : html` Last run: <a href="/runs/${last.run_id}">${last.command} #${last.run_id}</a>, ${shownState(last)}, ${timeTag(last.finished_at ?? last.started_at)}.`
   if (failed > 0 || held > 0) return html`<p class="verdict bad">${said}: see what to do below.${when}</p>`
   if (unapproved > 0) return html`<p class="verdict warn">${said}.${when}</p>`
   if (last !== undefined && !['done', 'held'].includes(shownState(last)))
@@ -147,16 +147,16 @@ const pipelineRows = (context: WebContext, facts: Overview, rows: readonly Pipel
     [`Complete, and the last ${monthsShown} months`]: ({ pipeline, span, months }) =>
       html`${completeWords(span, months)} ${monthStrip(pipeline, months)}`,
     Fresh: ({ freshAt, nowMs }) =>
-      freshAt === null ? html`<span class="soft">never loaded</span>` : html`${age(freshAt, nowMs)} ago<br>${moment(freshAt)}`,
+      freshAt === null ? html`<span class="soft">never loaded</span>` : html`${age(freshAt, nowMs)} ago<br>${timeTag(freshAt)}`,
     Due: ({ due, waitsForApproval }) => dueWords(due, due !== null && waitsForApproval(due.month)),
     Restated: ({ restated: { at, newest } }) =>
-      at === null ? html`<span class="soft">not recently</span>` : html`${moment(at)}<br>${listed(newest)}`,
+      at === null ? html`<span class="soft">not recently</span>` : html`${timeTag(at)}<br>${listed(newest)}`,
     [`Rows, ${nights}`]: (one) => nightBars('rows', one.loads, '--series-1'),
     [`Credits, ${nights}`]: (one) => nightBars('credits', one.credits, '--series-2'),
     'Credits this month': ({ definition, forecasts: own }) => forecastWords(definition, own),
     'Next run': ({ pipeline }) => {
       const tick = ticks.get(pipeline)
-      return tick === undefined ? html`<span class="soft">no schedule</span>` : moment(new Date(tick).toISOString())
+      return tick === undefined ? html`<span class="soft">no schedule</span>` : timeTag(new Date(tick).toISOString())
     },
   })}
 <details><summary>Legend</summary>${legend}</details></div>`

@@ -3,31 +3,31 @@ import { html } from 'hono/html'
 import { counted, sum } from '../../core/counted.ts'
 import type { WebContext } from '../context.ts'
 import type { Definition } from '../../core/types.ts'
-import { type Foreseen, isVersion, type NightPlan, type PlannedPipeline, type PlannedReason } from '../foresight.ts'
-import { age, count, coverageAddress, moment, span } from '../format.ts'
+import { type CachedPlan, isVersion, type NightPlan, type PlannedPipeline, type PlannedReason } from '../plan-cache.ts'
+import { age, count, coverageAddress, timeTag, span } from '../format.ts'
 import { actionButton, badge, command, type Html, optionalTable, page, table, fields } from '../layout.ts'
-import { creditsOfAll, type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
+import { totalCost, type UnusedApproval, unusedApprovals, type NeededApproval, neededApprovals } from '../reads/read-approvals.ts'
 import { describeForecast, type Forecast, forecasts } from '../../ledger/month-end.ts'
 
 /** Reads the ledger and shows the newest dry run. */
-export const planPage = async (context: WebContext, foreseen: Foreseen): Promise<Html> => {
+export const planPage = async (context: WebContext, cached: CachedPlan): Promise<Html> => {
   const { kysely, clock } = context
   const [waiting, approved, foretold] = await Promise.all([
-    waitingWords(kysely),
-    standingWords(kysely),
+    neededApprovals(kysely),
+    unusedApprovals(kysely),
     forecasts(kysely, clock.now(), context.priceOf),
   ])
-  const body = html`${foreseenWords(context, foreseen)}
-${foreseen.plan === null ? '' : reasonTable(foreseen.plan)}
+  const body = html`${cachedWords(context, cached)}
+${cached.plan === null ? '' : reasonTable(cached.plan)}
 ${approvalTables(waiting, approved)}
-${pipelineTable(context, foreseen.plan, foretold)}
-${foreseen.plan === null ? '' : changeTable(foreseen.plan)}`
-  return page({ title: 'Plan', place: '/plan', warehouse: context.warehouse, body, live: false, again: foreseen.busy })
+${pipelineTable(context, cached.plan, foretold)}
+${cached.plan === null ? '' : changeTable(cached.plan)}`
+  return page({ title: 'Plan', place: '/plan', warehouse: context.warehouse, body, live: false, again: cached.busy })
 }
 
 const planAgain = html`<form method="post" action="/plan" class="inline"><button type="submit">Plan again</button></form>`
 
-const foreseenWords = ({ definitions, clock }: WebContext, { plan, atMs, busy, problem }: Foreseen): Html => {
+const cachedWords = ({ definitions, clock }: WebContext, { plan, atMs, busy, problem }: CachedPlan): Html => {
   if (definitions.length === 0) return html`<p class="verdict">No pipeline is defined here: there is nothing to plan.</p>`
   const at = new Date(atMs).toISOString()
   return html`${problem === null ? '' : html`<p class="problem" role="alert">The dry run failed: ${problem}</p>`}
@@ -37,7 +37,7 @@ ${plan === null ? '' : html`<p class="verdict">${totalWords(plan)}</p>`}
       ? busy
         ? 'The dry run is in progress; its plan is shown here when it is ready.'
         : 'No dry run has ended yet.'
-      : html`As of ${moment(at)}, ${age(at, clock.now())} ago, with ${counted(plan.asked, 'free request')}; nothing was bought or written.${busy ? ' A new one is in progress.' : ''}`
+      : html`As of ${timeTag(at)}, ${age(at, clock.now())} ago, with ${counted(plan.asked, 'free request')}; nothing was bought or written.${busy ? ' A new one is in progress.' : ''}`
   } ${busy ? html`<a class="button" href="/plan">Show it</a>` : planAgain}</p>`
 }
 
@@ -74,7 +74,7 @@ const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan |
     Pipeline: (definition) => own(definition)?.name ?? definition.pipeline,
     'Next run': ({ pipeline }) => {
       const tick = ticks.get(pipeline)
-      return tick === undefined ? 'no schedule' : moment(new Date(tick).toISOString())
+      return tick === undefined ? 'no schedule' : timeTag(new Date(tick).toISOString())
     },
     'Not published yet': (definition) => notPublishedYet(own(definition)),
     'Credits this month': (definition) => monthWords(definition, foretold),
@@ -106,14 +106,14 @@ const changeTable = ({ pipelines }: NightPlan): Html => {
 }
 
 /** Purchases that need approval, and approved purchases that are not bought yet. */
-export const approvalTables = (waiting: readonly WaitingWord[], approved: readonly Standing[]): Html => html`
+export const approvalTables = (waiting: readonly NeededApproval[], approved: readonly UnusedApproval[]): Html => html`
 ${optionalTable('Needs approval', waiting, {
   Pipeline: ({ pipeline }) => pipeline,
   Why: ({ reasons }) => Object.keys(reasons).join(', '),
   ...fields('units', 'reports'),
   'Nightly limit then': ({ allowed }) => (allowed === null ? '-' : count(allowed)),
   'To approve': ({ pipeline, approval_id }) =>
-    html`${actionButton('Approve', `/approvals/${approval_id}/approve`, creditsOfAll(waiting, pipeline))} ${command(`npx millrace approve ${pipeline}`)}`,
+    html`${actionButton('Approve', `/approvals/${approval_id}/approve`, totalCost(waiting, pipeline))} ${command(`npx millrace approve ${pipeline}`)}`,
 })}
 ${optionalTable('Approved, not bought yet', approved, {
   ...fields('pipeline', 'units', 'reports'),

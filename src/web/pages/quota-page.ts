@@ -2,8 +2,8 @@
 import { html } from 'hono/html'
 import { groupedBy, sum, sums } from '../../core/counted.ts'
 import { barsOf, creditsByDay, nightBars } from '../charts.ts'
-import { allOf, type WebContext } from '../context.ts'
-import { count, dayBefore, lastDays, moment } from '../format.ts'
+import { awaitAll, type WebContext } from '../context.ts'
+import { count, dayBefore, lastDays, timeTag } from '../format.ts'
 import { type Html, optionalTable, page, table, fields } from '../layout.ts'
 import { describeForecast, type Forecast, forecasts } from '../../ledger/month-end.ts'
 import { type QuotaDay, type QuotaMonth, quotaDays, quotaMonths } from '../reads/read-quota.ts'
@@ -35,7 +35,7 @@ const readQuota = async ({ kysely, clock, priceOf }: WebContext) => {
   const nowMs = clock.now()
   const month = new Date(nowMs).toISOString().slice(0, 7)
   const since = `${dayBefore(nowMs, daysShown).slice(0, 7)}-01`
-  const read = await allOf({
+  const read = await awaitAll({
     days: quotaDays(kysely, since),
     foretold: forecasts(kysely, nowMs, priceOf),
     spending: spendingByMonth(kysely, `${month}-01`),
@@ -122,5 +122,5 @@ const booksTable = ({ meters }: Shown): Html =>
     Account: ({ account }) => account,
     'Left at the service': ({ remaining }) => count(remaining),
     'Not on record': ({ difference }) => (difference === null ? 'compared with the next reading' : count(difference)),
-    'Last read': ({ last_read_at }) => moment(last_read_at),
+    'Last read': ({ last_read_at }) => timeTag(last_read_at),
   })

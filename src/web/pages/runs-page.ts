@@ -2,7 +2,7 @@
 import { html } from 'hono/html'
 import { timeline } from '../charts.ts'
 import type { WebContext } from '../context.ts'
-import { count, moment, span } from '../format.ts'
+import { count, timeTag, span } from '../format.ts'
 import { actionButton, badge, type Html, nextStepOf, page, table, unitLink, fields } from '../layout.ts'
 import { boxKey } from '../reads/shared-columns.ts'
 import { repairCredits } from '../reads/repair-credits.ts'
@@ -31,7 +31,7 @@ ${table('Runs', runs, 'No run yet.', {
   Command: ({ command }) => command,
   For: (run) => argumentWords(run.arguments),
   State: (run) => badge(shownState(run)),
-  Started: ({ started_at }) => moment(started_at),
+  Started: ({ started_at }) => timeTag(started_at),
   Took: (run) => took(run, context.clock.now()),
   ...fields('planned', 'loaded', 'unchanged', 'waiting', 'held', 'failed'),
 })}
@@ -66,7 +66,7 @@ export const runPage = async (context: WebContext, runId: number): Promise<Html 
 <dt>Arguments</dt><dd>${argumentWords(run.arguments)}</dd>
 <dt>State</dt><dd>${badge(shownState(run))}</dd>
 <dt>Process</dt><dd>${run.process ?? '–'}</dd>
-<dt>Started</dt><dd>${moment(run.started_at)}</dd>
+<dt>Started</dt><dd>${timeTag(run.started_at)}</dd>
 <dt>Took</dt><dd>${took(run, context.clock.now())}</dd>
 <dt>Units</dt><dd>${count(run.planned)} planned: ${count(run.loaded)} loaded, ${count(run.unchanged)} unchanged, ${count(run.waiting)} waiting, ${count(run.held)} held, ${count(run.failed)} failed</dd>
 </dl>

@@ -3,9 +3,9 @@ import { html } from 'hono/html'
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
 import type { WebContext } from '../context.ts'
-import { count, coverageAddress, dayBefore, moment, unitsAddress } from '../format.ts'
+import { count, coverageAddress, dayBefore, timeTag, unitsAddress } from '../format.ts'
 import { type Html, page, table, unitLink } from '../layout.ts'
-import { boxColumns, boxKey, wholes, wholesOrNull } from '../reads/shared-columns.ts'
+import { boxColumns, boxKey, asNumbers, asNumbersOrNull } from '../reads/shared-columns.ts'
 
 const daysShown = 60
 
@@ -23,10 +23,10 @@ export const schedulePage = async (context: WebContext): Promise<Html> => {
     Pipeline: ({ pipeline }) => html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
     'Time zone': ({ timeZone }) => timeZone,
     'Next runs': ({ at }) =>
-      html`${at.map((ms, place) => html`${place === 0 ? '' : ', '}${moment(new Date(ms).toISOString())}`)}`,
+      html`${at.map((ms, place) => html`${place === 0 ? '' : ', '}${timeTag(new Date(ms).toISOString())}`)}`,
   })}
 ${table(`Restatements of the last ${daysShown} days, the largest first`, changed, 'The service restated nothing.', {
-  When: ({ loaded_at }) => moment(loaded_at),
+  When: ({ loaded_at }) => timeTag(loaded_at),
   What: restated,
   'Rows changed': ({ rows_updated }) => count(rows_updated),
   'Rows ended': ({ rows_ended }) => count(rows_ended),
@@ -36,7 +36,7 @@ ${table(`Restatements of the last ${daysShown} days, the largest first`, changed
 })}
 ${table(drifted, drifts, 'All answers match their definitions.', {
   Pipeline: ({ pipeline }) => pipeline,
-  Seen: ({ loaded_at }) => moment(loaded_at),
+  Seen: ({ loaded_at }) => timeTag(loaded_at),
   'Answer for': boxKey,
   What: ({ drift }) => html`<code>${JSON.stringify(drift)}</code>`,
 })}`
@@ -78,9 +78,9 @@ const restatements = (db: Db, fromDay: string, limit: number) =>
     .select(boxColumns)
     // `unit_id` is null where the answer was for several units.
     .select([
-      ...wholesOrNull('u', 'unit_id'),
+      ...asNumbersOrNull('u', 'unit_id'),
       'b.loaded_at',
-      ...wholes('b', 'rows_read', 'rows_updated', 'rows_ended', 'rows_inserted'),
+      ...asNumbers('b', 'rows_read', 'rows_updated', 'rows_ended', 'rows_inserted'),
     ])
     .orderBy(sql`b.rows_updated + b.rows_ended`, 'desc')
     .orderBy('b.load_id', 'desc')

@@ -1,7 +1,7 @@
 // The pages of problems: reports that are bought and not yet loaded, rejected rows with the raw record, tests and the units that fail them.
 import { html } from 'hono/html'
 import type { WebContext } from '../context.ts'
-import { count, moment, span } from '../format.ts'
+import { count, timeTag, span } from '../format.ts'
 import { badge, command, type Html, page, table, unitLink, fields } from '../layout.ts'
 import { boxKey } from '../reads/shared-columns.ts'
 import {
@@ -30,7 +30,7 @@ export const reportsPage = async (context: WebContext): Promise<Html> => {
     Account: ({ account }) => account,
     Age: ({ age_seconds }) => span(age_seconds),
     Polls: ({ polls }) => polls,
-    'Next poll': ({ next_poll_at }) => moment(next_poll_at),
+    'Next poll': ({ next_poll_at }) => timeTag(next_poll_at),
     Quota: creditWords,
     Error: ({ error_message }) => error_message ?? '',
   })
@@ -51,7 +51,7 @@ export const quarantineTable = (caption: string, rows: readonly QuarantineLine[]
     Column: ({ column_name }) => column_name ?? '–',
     Reason: ({ reason }) => reason,
     'Raw record': ({ raw }) => html`<code>${raw}</code>`,
-    Since: ({ created_at }) => moment(created_at),
+    Since: ({ created_at }) => timeTag(created_at),
   })
 
 /** Open records, newest first. */
@@ -72,7 +72,7 @@ export const failedTestTable = (caption: string, rows: readonly FailedTestLine[]
     Test: ({ test }) => test,
     Outcome: ({ outcome }) => badge(outcome),
     'Expected and found': ({ message }) => message,
-    Tested: ({ tested_at }) => moment(tested_at),
+    Tested: ({ tested_at }) => timeTag(tested_at),
   })
 
 export const testsPage = async (context: WebContext): Promise<Html> => {
@@ -86,7 +86,7 @@ export const testsPage = async (context: WebContext): Promise<Html> => {
     Otherwise: ({ on_failure }) => on_failure,
     'Units held': ({ held }) => count(held),
     ...fields('warned', 'released'),
-    'Last failed': ({ tested_at }) => moment(tested_at),
+    'Last failed': ({ tested_at }) => timeTag(tested_at),
   })}
 ${failedTestTable(failed.length === shown ? `The newest ${count(shown)} failures` : 'Units that fail a test', failed)}`
   return page({ title: 'Tests', place: '/tests', warehouse: context.warehouse, body })

@@ -3,8 +3,8 @@ import { showWindow } from '../../core/window.ts'
 import { html } from 'hono/html'
 import { counted } from '../../core/counted.ts'
 import { unitStates } from '../../core/types.ts'
-import { allOf, type WebContext } from '../context.ts'
-import { bytes, count, coverageAddress, moment } from '../format.ts'
+import { awaitAll, type WebContext } from '../context.ts'
+import { bytes, count, coverageAddress, timeTag } from '../format.ts'
 import { actionButton, badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { failedTests, quarantined } from '../reads/read-rejects.ts'
 import { repairCredits } from '../reads/repair-credits.ts'
@@ -47,7 +47,7 @@ const readUnit = async (context: WebContext, unit: UnitDetail) => {
   const answerIds = answers.map(({ answer_id }) => answer_id)
   // An answer may be older than the jobs that are shown.
   const asking = [...new Set([...jobIds, ...answers.map(({ job_id }) => job_id)])]
-  const read = await allOf({
+  const read = await awaitAll({
     reports: jobReports(kysely, jobIds),
     loads: unitLoads(kysely, unit.window_from, answerIds),
     requests: jobRequests(kysely, asking),
@@ -80,11 +80,11 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 <dt>Window</dt><dd>${showWindow({ from: unit.window_from, to: unit.window_to })}</dd>
 <dt>Slice</dt><dd>${Object.values(unit.slice ?? {}).join(' · ') || 'all'}${unit.wanted ? '' : ' (no longer in the lists: its rows stay, nothing more is requested)'}</dd>
 <dt>Rows</dt><dd>${count(rows)}${unit.capped ? ', capped at the limit: there may be more' : ''}</dd>
-<dt>Loaded</dt><dd>${moment(unit.loaded_at)}</dd>
-<dt>Requested</dt><dd>${moment(answer?.asked_at ?? null)}${answer?.stood_at == null ? '' : `, unchanged at ${moment(answer.stood_at)}`}</dd>
+<dt>Loaded</dt><dd>${timeTag(unit.loaded_at)}</dd>
+<dt>Requested</dt><dd>${timeTag(answer?.asked_at ?? null)}${answer?.stood_at == null ? '' : `, unchanged at ${timeTag(answer.stood_at)}`}</dd>
 <dt>Service says</dt><dd>${answer?.source_last_updated == null ? '–' : `last updated ${answer.source_last_updated}`}${answer?.source_count == null ? '' : `, ${count(answer.source_count)} rows`}</dd>
 <dt>Attempts</dt><dd>${unit.attempts}</dd>
-<dt>Not before</dt><dd>${moment(unit.not_before)}</dd>
+<dt>Not before</dt><dd>${timeTag(unit.not_before)}</dd>
 <dt>Worked on by</dt><dd>${job?.holder ?? '–'}</dd>
 <dt>Lineage</dt><dd><code>pipelines/${unit.pipeline}.yaml</code> → ${job === undefined ? 'no job' : `job #${job.job_id}`} → ${answer === undefined ? 'no answer' : `answer #${answer.answer_id}`} → <code>data.${unit.pipeline}_v${unit.version}</code> → <code>bi.${unit.pipeline}</code></dd>
 <dt>Landing file</dt><dd><code>${answer?.landing ?? '–'}</code> ${bytes(answer?.bytes ?? null)}</dd>
@@ -95,7 +95,7 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 /** The history from the plan to the rows and every refresh, oldest first. */
 const storyTable = (read: Read): Html =>
   table('What happened', chaptersOf(read), 'Nothing yet.', {
-    When: ({ at }) => moment(at),
+    When: ({ at }) => timeTag(at),
     What: ({ what }) => badge(what),
     Details: ({ text }) => text,
     Credits: ({ credits }) => credits,
@@ -121,7 +121,7 @@ const plannedWords = ({ job_id, kind, reason, cells, former_job_id, state }: Lin
   `job #${job_id} (${kind}, ${state}): ${reason}, ${counted(cells, 'unit')}${former_job_id === null ? '' : `, instead of job #${former_job_id}`}`
 
 const boughtWords = (report: Line<'reports'>): Html =>
-  html`report <code>${report.report_id ?? 'id not known'}</code> (${report.state}) for ${counted(report.cells, 'unit')}, account ${report.account}${report.next_poll_at === null ? '' : html`, next poll ${moment(report.next_poll_at)}`}${report.error_message === null ? '' : `: ${report.error_message}`}`
+  html`report <code>${report.report_id ?? 'id not known'}</code> (${report.state}) for ${counted(report.cells, 'unit')}, account ${report.account}${report.next_poll_at === null ? '' : html`, next poll ${timeTag(report.next_poll_at)}`}${report.error_message === null ? '' : `: ${report.error_message}`}`
 
 const stepOf = ({ method, endpoint }: Line<'requests'>): string =>
   endpoint.includes('status') ? 'polled' : endpoint.startsWith('http') ? 'downloaded' : method === 'POST' ? 'sent' : 'asked'
@@ -172,7 +172,7 @@ ${table('Units', units, 'No matching units.', {
   Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
   Rows: ({ rows }) => count(rows),
   Tries: ({ attempts }) => attempts,
-  Loaded: ({ loaded_at }) => moment(loaded_at),
+  Loaded: ({ loaded_at }) => timeTag(loaded_at),
   Error: ({ error_code }) => error_code ?? '',
 })}
 ${units.some(({ state, rows }) => state === 'loaded' && rows === null) ? html`<p class="soft">Where Rows is –, one report brought several units; the unit's own page counts its rows.</p>` : ''}`

@@ -4,7 +4,7 @@ import type { Db } from '../../db/tables.ts'
 import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
 
 /** An approval that is needed. `credits`: estimated cost, null: a price is not known; `allowed`: the nightly limit, null: there was none. */
-export type WaitingWord = Row<'etl.pipelines', 'pipeline' | 'version'> &
+export type NeededApproval = Row<'etl.pipelines', 'pipeline' | 'version'> &
   Row<'etl.approvals', 'kind' | 'reports'> &
   Numbers<'approval_id' | 'units'> &
   Maybe<Numbers<'credits' | 'allowed'> & Texts<'from' | 'to'>> & {
@@ -14,8 +14,8 @@ export type WaitingWord = Row<'etl.pipelines', 'pipeline' | 'version'> &
   }
 
 /** Oldest first. @param pipelines only these; empty: all */
-export const waitingWords = (db: Db, pipelines: readonly string[] = []): Promise<WaitingWord[]> =>
-  query<WaitingWord>(db)`
+export const neededApprovals = (db: Db, pipelines: readonly string[] = []): Promise<NeededApproval[]> =>
+  query<NeededApproval>(db)`
     select a.approval_id::float8 as approval_id, p.pipeline, p.version, a.kind, a.units::float8 as units, a.reports,
       case when not exists (select from etl.jobs j where j.approval_id = a.approval_id and j.ask_number is null and j.estimated_quota is null)
         then a.credits::float8 end as credits,
@@ -34,19 +34,19 @@ export const successorOf = async (db: Db, approvalId: number): Promise<number | 
 }
 
 /** The cost of everything of the pipeline that waits: an approval covers all of it. null: a price is not known. */
-export const creditsOfAll = (waiting: readonly WaitingWord[], pipeline: string): number | null => {
+export const totalCost = (waiting: readonly NeededApproval[], pipeline: string): number | null => {
   const own = waiting.filter((one) => one.pipeline === pipeline)
   return own.some(({ credits }) => credits === null) ? null : sum(own, 'credits')
 }
 
 /** `done_on`: the day the last of it can be bought; null: with the next run, or not known. */
-export type Standing = Texts<'pipeline'> &
+export type UnusedApproval = Texts<'pipeline'> &
   Numbers<'units' | 'reports'> &
   Maybe<Numbers<'credits'> & Texts<'approved_by' | 'done_on'>>
 
 /** Approved, or requested by a person, and not bought yet: the daily or monthly budget is used up, or no run has begun since. */
-export const standingWords = (db: Db, pipelines: readonly string[] = []): Promise<Standing[]> =>
-  query<Standing>(db)`
+export const unusedApprovals = (db: Db, pipelines: readonly string[] = []): Promise<UnusedApproval[]> =>
+  query<UnusedApproval>(db)`
     select p.pipeline, sum(j.cells)::float8 as units, (count(*) filter (where j.kind = 'report'))::integer as reports,
       case when bool_and(j.estimated_quota is not null) then sum(j.estimated_quota)::float8 end as credits,
       max(a.decided_by) as approved_by, max(a.done_on)::text as done_on

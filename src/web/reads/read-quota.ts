@@ -2,14 +2,14 @@
 import { sql } from 'kysely'
 import { groupedBy, sums } from '../../core/counted.ts'
 import type { Db } from '../../db/tables.ts'
-import { wholes } from './shared-columns.ts'
+import { asNumbers } from './shared-columns.ts'
 
 /** @param fromDay the first one, `YYYY-MM-DD`; left out: a year ago */
 export const quotaDays = (db: Db, fromDay?: string) =>
   db
     .selectFrom('etl.quota as q')
     // `requests`: paid requests (pages).
-    .select(['q.day', 'q.account', 'q.pipeline', ...wholes('q', 'reports', 'requests')])
+    .select(['q.day', 'q.account', 'q.pipeline', ...asNumbers('q', 'reports', 'requests')])
     .select(sql<number>`coalesce(q.used_quota, 0)::float8`.as('used'))
     .select(sql<number>`coalesce(q.reserved_quota, 0)::float8`.as('reserved'))
     .where('q.day', '>=', fromDay ?? sql<string>`(clock_timestamp() - interval '1 year')::date`)
@@ -36,7 +36,7 @@ export const quotaMonths = (days: readonly QuotaDay[]) => {
 export const dataPointReadings = (db: Db) =>
   db
     .selectFrom('etl.data_point_readings as r')
-    .select(['r.account', 'r.dataset', 'r.readings', ...wholes('r', 'answer_id')])
+    .select(['r.account', 'r.dataset', 'r.readings', ...asNumbers('r', 'answer_id')])
     .orderBy('r.dataset')
     .orderBy('r.account')
     .execute()

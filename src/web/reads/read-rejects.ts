@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
 import { isOpenRecord } from '../../ledger/quarantine.ts'
 import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
-import { wholes, wholesOrNull } from './shared-columns.ts'
+import { asNumbers, asNumbersOrNull } from './shared-columns.ts'
 
 const rawShown = 2_000
 
@@ -12,7 +12,7 @@ export const quarantined = (db: Db, limit: number, unitId: number | null = null)
   db
     .selectFrom('etl.quarantine as q')
     .leftJoin('etl.unit_list as u', 'u.unit_id', 'q.unit_id')
-    .select([...wholes('q', 'quarantine_id', 'job_id', 'line'), ...wholesOrNull('q', 'unit_id')])
+    .select([...asNumbers('q', 'quarantine_id', 'job_id', 'line'), ...asNumbersOrNull('q', 'unit_id')])
     .select(['u.unit_key', 'q.pipeline', 'q.part', 'q.column_name', 'q.reason', 'q.created_at'])
     .select(sql<string>`left(q.raw, ${rawShown})`.as('raw'))
     .$if(unitId === null, (query) => query.where(isOpenRecord))
@@ -54,7 +54,7 @@ export const failedTests = (db: Db, limit: number, unitId: number | null = null)
   db
     .selectFrom('etl.failed_tests as f')
     .innerJoin('etl.unit_list as u', 'u.unit_id', 'f.unit_id')
-    .select([...wholes('f', 'unit_id'), 'u.unit_key', 'f.pipeline', 'f.test', 'f.outcome', 'f.message', 'f.tested_at'])
+    .select([...asNumbers('f', 'unit_id'), 'u.unit_key', 'f.pipeline', 'f.test', 'f.outcome', 'f.message', 'f.tested_at'])
     .$if(unitId !== null, (query) => query.where('f.unit_id', '=', String(unitId)))
     .orderBy('f.tested_at', 'desc')
     .orderBy('f.unit_id')

@@ -4,7 +4,7 @@ import { givenUpBy } from '../../core/report-shape.ts'
 import type { ReportState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
-import { boxColumns, wholesOrNull } from './shared-columns.ts'
+import { boxColumns, asNumbersOrNull } from './shared-columns.ts'
 
 /** The base query of purchases, for further conditions; `b` is the job. The age counts from the submission. */
 export const reportLines = (db: Db) =>
@@ -13,7 +13,7 @@ export const reportLines = (db: Db) =>
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
     .select(boxColumns)
     .select(['b.cells', 'b.account', sql<ReportState>`b.report_state`.as('state'), 'b.report_id', 'b.status_word', 'b.polls'])
-    .select([...wholesOrNull('b', 'estimated_quota', 'used_quota'), 'b.error_message', 'b.next_poll_at'])
+    .select([...asNumbersOrNull('b', 'estimated_quota', 'used_quota'), 'b.error_message', 'b.next_poll_at'])
     .select(sql<string>`coalesce(b.submitted_at, b.created_at)`.as('asked_at'))
     .select(sql<number>`extract(epoch from clock_timestamp() - coalesce(b.submitted_at, b.created_at))::float8`.as('age_seconds'))
     .where('b.report_state', 'is not', null)

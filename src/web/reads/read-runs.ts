@@ -2,14 +2,14 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
 import { type Numbers, queryColumn, type Row } from '../../db/typed-row.ts'
-import { boxColumns, wholes } from './shared-columns.ts'
+import { boxColumns, asNumbers } from './shared-columns.ts'
 import { linesOf, type UnitLine } from './unit-lines.ts'
 
 const runLines = (db: Db) =>
   db
     .selectFrom('etl.run_list as r')
-    .select([...wholes('r', 'run_id'), 'r.command', 'r.arguments', 'r.state', 'r.process', 'r.started_at', 'r.finished_at'])
-    .select(wholes('r', 'planned', 'loaded', 'unchanged', 'waiting', 'held', 'failed'))
+    .select([...asNumbers('r', 'run_id'), 'r.command', 'r.arguments', 'r.state', 'r.process', 'r.started_at', 'r.finished_at'])
+    .select(asNumbers('r', 'planned', 'loaded', 'unchanged', 'waiting', 'held', 'failed'))
 
 export type RunLine = Awaited<ReturnType<ReturnType<typeof runLines>['execute']>>[number]
 
@@ -47,7 +47,7 @@ export const runJobs = (db: Db, runId: number, limit: number) =>
     )
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
     .select(boxColumns)
-    .select([...wholes('b', 'job_id'), 'b.state', 'b.report_state', 'b.units', 'b.outcome', 'b.held_units', 'b.error_code'])
+    .select([...asNumbers('b', 'job_id'), 'b.state', 'b.report_state', 'b.units', 'b.outcome', 'b.held_units', 'b.error_code'])
     .orderBy('b.place')
     .execute()
 

@@ -6,8 +6,8 @@ import { query, type Row } from '../../db/typed-row.ts'
 import { tooYoung } from '../../ledger/breaks.ts'
 import { driftNow } from '../../ledger/causes.ts'
 import { cappedUnits } from '../../ledger/loads.ts'
-import { boxColumns, type BoxColumns, boxKey, wholes } from './shared-columns.ts'
-import { standingWords, waitingWords } from './read-approvals.ts'
+import { boxColumns, type BoxColumns, boxKey, asNumbers } from './shared-columns.ts'
+import { unusedApprovals, neededApprovals } from './read-approvals.ts'
 import { countQuarantined } from './read-rejects.ts'
 import { quotaDays, quotaMonths } from './read-quota.ts'
 import { openReports, type ReportLine } from './read-reports.ts'
@@ -34,8 +34,8 @@ export const readStatus = async (db: Db, pipelines: readonly string[]) => {
     runs: await lastRuns(db),
     quota: quotaMonths((await quotaDays(db)).filter(among)),
     // Purchases that need approval; and purchases that a person approved or requested, and that are not bought yet.
-    needs_approval: await waitingWords(db, pipelines),
-    approved: await standingWords(db, pipelines),
+    needs_approval: await neededApprovals(db, pipelines),
+    approved: await unusedApprovals(db, pipelines),
   }
 }
 
@@ -76,8 +76,8 @@ const lastRuns = (db: Db) =>
   db
     .selectFrom('etl.runs as r')
     .innerJoin('etl.run_list as l', 'l.run_id', 'r.run_id')
-    .select([...wholes('r', 'run_id'), 'r.command', 'r.state', 'r.started_at', 'r.finished_at', 'r.summary'])
-    .select(wholes('l', 'held', 'failed', 'waiting'))
+    .select([...asNumbers('r', 'run_id'), 'r.command', 'r.state', 'r.started_at', 'r.finished_at', 'r.summary'])
+    .select(asNumbers('l', 'held', 'failed', 'waiting'))
     .orderBy('r.run_id', 'desc')
     .limit(mostRuns)
     .execute()
@@ -95,7 +95,7 @@ const troubledReplays = async (db: Db, pipelines: readonly string[], limit: numb
     .selectFrom('etl.jobs as b')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
     .select(boxColumns)
-    .select([...wholes('b', 'job_id', 'answer_id'), 'b.reason', 'b.cells', 'b.state', 'b.error_code', 'b.error_message'])
+    .select([...asNumbers('b', 'job_id', 'answer_id'), 'b.reason', 'b.cells', 'b.state', 'b.error_code', 'b.error_message'])
     .where('b.state', 'in', ['held', 'failed'])
     .where('b.answer_id', 'is not', null)
     .where((eb) => eb.not(eb.exists(eb.selectFrom('etl.units as u').select('u.unit_id').whereRef('u.job_id', '=', 'b.job_id'))))

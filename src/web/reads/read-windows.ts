@@ -6,7 +6,7 @@ import type { UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Flags, type Numbers, query, type Row } from '../../db/typed-row.ts'
 import { isSucceeded, slicesWanted } from '../../ledger/slices.ts'
-import { wholesOrNull } from './shared-columns.ts'
+import { asNumbersOrNull } from './shared-columns.ts'
 
 /** Units of one window in one state. `loaded`: they have an answer, also while a new one is requested; `open`: requested or held; `shown`: readers see this version; `needed`: no later version that readers see has loaded them. */
 export type WindowState = Awaited<ReturnType<typeof openStates>>[number]
@@ -118,7 +118,7 @@ const listedWindows = async (db: Db, pipelines: readonly string[]) => {
       join.onRef('c.pipeline_id', '=', 'w.pipeline_id').onRef('c.window_from', '=', 'w.window_from'),
     )
     .select(['w.pipeline_id', 'w.pipeline', 'w.window_from', 'w.closed', 'w.looked_at', 'p.generation', 'c.closed_generation'])
-    .select(wholesOrNull('w', 'closed_units', 'closed_rows'))
+    .select(asNumbersOrNull('w', 'closed_units', 'closed_rows'))
     .select(isShown('w').as('shown'))
     .select([newestLoad('loaded').as('loaded_at'), newestLoad('unchanged').as('unchanged_at')])
     .$if(pipelines.length > 0, (query) => query.where('w.pipeline', 'in', pipelines))

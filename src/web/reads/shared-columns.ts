@@ -6,14 +6,14 @@ import { unitKey } from '../../core/unit-key.ts'
 import { asNumber, type Row } from '../../db/typed-row.ts'
 
 /** Columns as numbers, under their names without the table's alias. */
-export const wholes = <Name extends string>(table: string, ...names: readonly Name[]): AliasedRawBuilder<number, Name>[] =>
+export const asNumbers = <Name extends string>(table: string, ...names: readonly Name[]): AliasedRawBuilder<number, Name>[] =>
   names.map((name) => asNumber(`${table}.${name}`).as(name))
 
 /** The same where there may be none. */
-export const wholesOrNull = <Name extends string>(
+export const asNumbersOrNull = <Name extends string>(
   table: string,
   ...names: readonly Name[]
-): AliasedRawBuilder<number | null, Name>[] => wholes(table, ...names)
+): AliasedRawBuilder<number | null, Name>[] => asNumbers(table, ...names)
 
 /** Whether the column is one of the numbers; false for an empty list. */
 export const amongIds = (column: string, ids: readonly number[]): RawBuilder<boolean> =>

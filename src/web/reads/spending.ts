@@ -2,7 +2,7 @@
 // the service charged according to its own balance.
 import { sql } from 'kysely'
 import { groupedBy, sum, sums } from '../../core/counted.ts'
-import { exact } from '../../core/learned-price.ts'
+import { rounded } from '../../core/learned-price.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Flags, type Lists, type Maybe, type Numbers, query, type Texts } from '../../db/typed-row.ts'
 import { maybePaid } from '../../ledger/wait-list.ts'
@@ -76,7 +76,7 @@ export const spendingByValue = async (db: Db, month: string, dimension: string, 
     ({ pipeline }) => pipeline,
     ({ pipeline }, own): ValueSpending => {
       const told = sum(known, (one) => (one.pipeline === pipeline ? one.credits : 0))
-      return { pipeline, dimension, value: null, wanted: null, credits: exact(sum(own, 'used') + sum(own, 'reserved') - told) }
+      return { pipeline, dimension, value: null, wanted: null, credits: rounded(sum(own, 'used') + sum(own, 'reserved') - told) }
     },
   )
   return [...known, ...rest.filter(({ credits }) => credits !== 0)]

@@ -6,7 +6,7 @@ import type { Db } from '../../db/tables.ts'
 import { type Numbers, query } from '../../db/typed-row.ts'
 import { type ReportLine, reportLines } from './read-reports.ts'
 import { unitLine } from './unit-lines.ts'
-import { amongIds, wholes, wholesOrNull } from './shared-columns.ts'
+import { amongIds, asNumbers, asNumbersOrNull } from './shared-columns.ts'
 
 /** Most answers, jobs and loads that are listed for a unit. */
 const shortList = 50
@@ -18,7 +18,7 @@ export const unitDetail = async (db: Db, unitId: number) => {
     .selectFrom('etl.unit_list as u')
     .select(['u.pipeline_id', 'u.version', 'u.slice_id', 'u.window_from', 'u.window_to', 'u.slice', 'u.wanted'])
     .select(sql<boolean>`u.unit_id in (select c.unit_id from etl.capped_units c)`.as('capped'))
-    .select(wholesOrNull('u', 'answer_id', 'held_answer_id', 'job_id'))
+    .select(asNumbersOrNull('u', 'answer_id', 'held_answer_id', 'job_id'))
     .where('u.unit_id', '=', String(unitId))
     .executeTakeFirst()
   return line === null || row === undefined ? null : { ...line, ...row }
@@ -40,8 +40,8 @@ export const unitAnswers = (db: Db, { pipeline_id, window_from, slice_id }: Plac
   const packed = covering.where('a.slice_id', 'is', null).where(sql<boolean>`a.slice_ids @> array[${slice_id}::integer]`)
   return db
     .selectFrom(alone.unionAll(packed).as('a'))
-    .select(wholes('a', 'answer_id', 'job_id', 'ask_number', 'bytes'))
-    .select(['a.asked_at', 'a.stood_at', 'a.landing', 'a.source_last_updated', ...wholesOrNull('a', 'source_count')])
+    .select(asNumbers('a', 'answer_id', 'job_id', 'ask_number', 'bytes'))
+    .select(['a.asked_at', 'a.stood_at', 'a.landing', 'a.source_last_updated', ...asNumbersOrNull('a', 'source_count')])
     .select(['a.verdict', 'a.verdict_message', sql<number>`cardinality(a.slice_ids)`.as('slices')])
     .orderBy('a.ask_number', 'desc')
     .limit(shortList)
@@ -68,7 +68,7 @@ export const unitJobs = (db: Db, jobIds: readonly number[]) =>
     .innerJoin('etl.jobs as j', 'j.job_id', 'c.job_id')
     .leftJoin('etl.processes as p', 'p.process_id', 'j.holder')
     .select(['j.kind', 'j.reason', 'j.state', 'j.cells', 'j.created_at', 'p.name as holder'])
-    .select([...wholes('j', 'job_id'), ...wholesOrNull('j', 'run_id', 'former_job_id')])
+    .select([...asNumbers('j', 'job_id'), ...asNumbersOrNull('j', 'run_id', 'former_job_id')])
     .orderBy('j.job_id', 'desc')
     .limit(shortList)
     .execute()
@@ -77,9 +77,9 @@ export const unitJobs = (db: Db, jobIds: readonly number[]) =>
 export const unitLoads = (db: Db, windowFrom: string, answerIds: readonly number[]) =>
   db
     .selectFrom('etl.loads as l')
-    .select([...wholes('l', 'answer_id'), ...wholesOrNull('l', 'run_id'), 'l.outcome', 'l.units', 'l.loaded_at', 'l.drift'])
-    .select(wholes('l', 'rows_read', 'rows_inserted', 'rows_updated', 'rows_ended'))
-    .select(wholes('l', 'rows_unchanged', 'rows_quarantined', 'rows_duplicates'))
+    .select([...asNumbers('l', 'answer_id'), ...asNumbersOrNull('l', 'run_id'), 'l.outcome', 'l.units', 'l.loaded_at', 'l.drift'])
+    .select(asNumbers('l', 'rows_read', 'rows_inserted', 'rows_updated', 'rows_ended'))
+    .select(asNumbers('l', 'rows_unchanged', 'rows_quarantined', 'rows_duplicates'))
     .where(amongIds('l.answer_id', answerIds))
     .where('l.window_from', '=', windowFrom)
     .orderBy('l.load_id', 'desc')
@@ -95,8 +95,8 @@ const mostRequests = 100
 export const jobRequests = (db: Db, jobIds: readonly number[]) =>
   db
     .selectFrom('etl.requests as r')
-    .select([...wholesOrNull('r', 'job_id'), 'r.method', 'r.endpoint', 'r.part', 'r.attempt', 'r.status', 'r.error_code'])
-    .select([...wholes('r', 'bytes'), ...wholesOrNull('r', 'credits'), 'r.started_at', 'r.milliseconds'])
+    .select([...asNumbersOrNull('r', 'job_id'), 'r.method', 'r.endpoint', 'r.part', 'r.attempt', 'r.status', 'r.error_code'])
+    .select([...asNumbers('r', 'bytes'), ...asNumbersOrNull('r', 'credits'), 'r.started_at', 'r.milliseconds'])
     .where(amongIds('r.job_id', jobIds))
     .orderBy('r.request_id', 'desc')
     .limit(mostRequests)

@@ -5,7 +5,7 @@ import type { Db } from '../../db/tables.ts'
 import type { Maybe, Numbers, Row } from '../../db/typed-row.ts'
 import { isSucceeded } from '../../ledger/slices.ts'
 import { unitsIn, type WindowState } from './read-windows.ts'
-import { amongIds, wholes } from './shared-columns.ts'
+import { amongIds, asNumbers } from './shared-columns.ts'
 
 export interface UnitFilter {
   readonly pipeline?: string | undefined
@@ -103,7 +103,7 @@ type Listed = keyof typeof listed
 const idsIn = async (db: Db, view: Listed, filter: UnitFilter, limit: number, offset: number): Promise<number[]> => {
   const rows = await db
     .selectFrom(sql<Row<'etl.unit_list', 'unit_id' | 'state' | 'window_from'>>`${sql.table(view)}`.as('u'))
-    .select(wholes('u', 'unit_id'))
+    .select(asNumbers('u', 'unit_id'))
     .where(within(filter))
     .where('u.state', 'in', listed[view])
     .orderBy(sql`array_position(${sql.val([...listed[view]])}::text[], u.state)`)
@@ -119,7 +119,7 @@ const idsIn = async (db: Db, view: Listed, filter: UnitFilter, limit: number, of
 const settledIds = async (db: Db, window: WindowState, limit: number, offset: number): Promise<number[]> => {
   const rows = await db
     .selectFrom('etl.units as u')
-    .select(wholes('u', 'unit_id'))
+    .select(asNumbers('u', 'unit_id'))
     .where('u.pipeline_id', '=', window.pipeline_id)
     .where('u.window_from', '=', window.window_from)
     .where('u.job_id', 'is', null)
@@ -153,7 +153,7 @@ const unitsOf = (db: Db, unitIds: readonly number[]) =>
   db
     .selectFrom('etl.unit_list as u')
     .leftJoinLateral(lastLoad.as('l'), (join) => join.onTrue())
-    .select([...wholes('u', 'unit_id'), 'u.unit_key', 'u.pipeline', 'u.state', 'u.attempts', 'l.rows', 'u.error_code'])
+    .select([...asNumbers('u', 'unit_id'), 'u.unit_key', 'u.pipeline', 'u.state', 'u.attempts', 'l.rows', 'u.error_code'])
     .select(['u.error_message', 'u.not_before', 'l.loaded_at'])
     .where(amongIds('u.unit_id', unitIds))
     .execute()

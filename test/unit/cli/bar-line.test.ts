@@ -1,6 +1,6 @@
 // A progress bar shares its terminal with messages: each takes the bar's line, and none is written into what is left of it.
 import { afterEach, expect, test, vi } from 'vitest'
-import { barIsDrawn, createOutput, restoreScreen } from '../../../src/cli/output.ts'
+import { setBarVisible, createOutput, restoreScreen } from '../../../src/cli/output.ts'
 
 const written = (): string[] => {
   const parts: string[] = []
@@ -13,7 +13,7 @@ const written = (): string[] => {
 }
 
 afterEach(() => {
-  barIsDrawn(false)
+  setBarVisible(false)
   vi.restoreAllMocks()
 })
 
@@ -25,7 +25,7 @@ test('a message clears the bar before it; without a bar nothing is cleared', () 
   note('one')
   line('two')
   expect(parts).toEqual(['one\n', 'two\n'])
-  barIsDrawn(true)
+  setBarVisible(true)
   note('three')
   line('four')
   expect(parts.slice(2)).toEqual([clear, 'three\n', clear, 'four\n'])
@@ -35,7 +35,7 @@ test('a process that ends in the midst of a bar gives the cursor and the wrappin
   const parts = written()
   restoreScreen()
   expect(parts).toEqual([])
-  barIsDrawn(true)
+  setBarVisible(true)
   restoreScreen()
   expect(parts.join('')).toBe(`${clear}\u001b[?7h\u001b[?25h`)
 })

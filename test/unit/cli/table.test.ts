@@ -1,7 +1,7 @@
 // Tables of the terminal: aligned by what a reader sees, and never wider than the screen.
 import stringWidth from 'string-width'
 import { expect, test } from 'vitest'
-import { clipText, layOut, nearPaths, wrapText } from '../../../src/cli/output.ts'
+import { clipText, layOut, shortenPaths, wrapText } from '../../../src/cli/output.ts'
 
 const head = ['keyword', 'page', 'clicks']
 const rows = [
@@ -57,9 +57,9 @@ test('a line wider than the terminal is broken at words, below where its text be
 })
 
 test('files below the folder a person is in are named from there, and nothing else is changed', () => {
-  expect(nearPaths('/srv/w/pipelines/a.yaml:1:1: see /srv/w/x', '/srv/w')).toBe('pipelines/a.yaml:1:1: see x')
-  expect(nearPaths('The folder "/srv/w/landing", not /mnt/srv/w/x', '/srv/w')).toBe('The folder "landing", not /mnt/srv/w/x')
-  expect(nearPaths('https://example.com/a /etc/b', '/')).toBe('https://example.com/a /etc/b')
+  expect(shortenPaths('/srv/w/pipelines/a.yaml:1:1: see /srv/w/x', '/srv/w')).toBe('pipelines/a.yaml:1:1: see x')
+  expect(shortenPaths('The folder "/srv/w/landing", not /mnt/srv/w/x', '/srv/w')).toBe('The folder "landing", not /mnt/srv/w/x')
+  expect(shortenPaths('https://example.com/a /etc/b', '/')).toBe('https://example.com/a /etc/b')
 })
 
 test('a table may have as many rows as somebody asks for', () => {

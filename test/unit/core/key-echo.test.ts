@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
-import { forgetSecrets, serviceKey, withoutKeys } from '../../../src/core/redact.ts'
+import { forgetSecrets, serviceKey, maskKeys } from '../../../src/core/redact.ts'
 
 afterEach(forgetSecrets)
 
@@ -43,7 +43,7 @@ const spellings: Readonly<Record<string, string>> = {
 
 test.each(Object.entries(spellings))('the key is found %s', (_, spelled) => {
   serviceKey('WEB_ANALYTICS_API_KEY', key)
-  const text = Buffer.from(withoutKeys(Buffer.from(`before ${spelled} after`))).toString()
+  const text = Buffer.from(maskKeys(Buffer.from(`before ${spelled} after`))).toString()
   expect(text).toMatch(/^before \[secret\](=|%3D)* after$/)
 })
 
@@ -55,7 +55,7 @@ test.each(['u', 'us', 'use', 'user', 'https://user'])(
       for (const behind of ['', ':', '@a', '@a.com']) {
         const encoded = Buffer.from(`${name}:${key}${behind}`).toString(encoding)
         for (const said of [encoded, encodeURIComponent(encoded), encoded.replaceAll('/', '\\/')]) {
-          const masked = Buffer.from(withoutKeys(Buffer.from(`before ${said} after`))).toString()
+          const masked = Buffer.from(maskKeys(Buffer.from(`before ${said} after`))).toString()
           expect(masked, said).toContain('[secret]')
           const [left = '', right = ''] = masked.slice('before '.length, -' after'.length).split('[secret]')
           // No byte of the key is whole in what is left.
@@ -68,7 +68,7 @@ test.each(['u', 'us', 'use', 'user', 'https://user'])(
 
 test('the key is found with the apostrophe that SQL doubles', () => {
   serviceKey('WEB_ANALYTICS_API_KEY', "Ke'y-0123456")
-  expect(Buffer.from(withoutKeys(Buffer.from("'Ke''y-0123456'"))).toString()).toBe("'[secret]'")
+  expect(Buffer.from(maskKeys(Buffer.from("'Ke''y-0123456'"))).toString()).toBe("'[secret]'")
 })
 
 /** Names and values of a page, with the places where a service would say more than it should. */
@@ -99,7 +99,7 @@ test('in whichever string of a page it stands, in each spelling, neither the byt
     for (const [name, spelled] of Object.entries(spellings).filter(([one]) => one !== 'as CSV'))
       for (const said of [spelled, `${content} ${spelled}`, `${spelled}${content}`]) {
         const echoed = `${text.slice(0, index)}"${inJson(said)}"${text.slice(index + whole.length)}`
-        const masked = Buffer.from(withoutKeys(Buffer.from(echoed))).toString()
+        const masked = Buffer.from(maskKeys(Buffer.from(echoed))).toString()
         const sinks = [masked, JSON.stringify(JSON.parse(masked)), ...stringsOf(JSON.parse(masked))].join('\n')
         for (const leak of [...Object.values(spellings), JSON.stringify(key).slice(1, -1)])
           expect(sinks.includes(leak), `${name} in ${whole}`).toBe(false)
@@ -118,13 +118,13 @@ test('of a key that holds another one nothing is left', () => {
   serviceKey('WEB_ANALYTICS_API_KEY', key)
   serviceKey('WEB_ANALYTICS_BATCH_API_KEY', `${key}-batch`)
   for (const text of [`${key}-batch`, encodeURIComponent(`${key}-batch`), JSON.stringify(`${key}-batch`).slice(1, -1)])
-    expect(Buffer.from(withoutKeys(Buffer.from(`before ${text} after ${key}`))).toString()).toBe('before [secret] after [secret]')
+    expect(Buffer.from(maskKeys(Buffer.from(`before ${text} after ${key}`))).toString()).toBe('before [secret] after [secret]')
 })
 
 test('what only resembles the key stays as it is', () => {
   serviceKey('WEB_ANALYTICS_API_KEY', key)
   for (const text of ['Ke+y', key.slice(0, -1), `${key.slice(0, 5)} ${key.slice(5)}`])
-    expect(Buffer.from(withoutKeys(Buffer.from(`before ${text} after`))).toString()).toBe(`before ${text} after`)
+    expect(Buffer.from(maskKeys(Buffer.from(`before ${text} after`))).toString()).toBe(`before ${text} after`)
 })
 
 /** A letter as a service may write it. */
@@ -155,7 +155,7 @@ test.each([key, 'bench-key-0123456789', 'a b+c d', 'aaaaaaab', `\\%u00"`])(
         body += noise + text.slice(0, plain) + [...text.slice(plain)].map((letter) => spelledAtWill(letter, draw)).join('')
         expected += `${noise}[secret]`
       }
-      expect(Buffer.from(withoutKeys(Buffer.from(`${body}|`))).toString()).toBe(`${expected}|`)
+      expect(Buffer.from(maskKeys(Buffer.from(`${body}|`))).toString()).toBe(`${expected}|`)
     }
   },
 )

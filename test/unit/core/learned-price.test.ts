@@ -2,15 +2,15 @@ import { describe, expect, test } from 'vitest'
 import {
   type Bill,
   creditsFor,
-  lessonOf,
-  type PriceKnown,
+  classifyBill,
+  type KnownPrice,
   type PurchaseSize,
   priceWords,
 } from '../../../src/core/learned-price.ts'
 import { chargeFor, type Price, priceBases } from '../../../src/sandbox/vendor/vendor-prices.ts'
 
 const page = (rowsAsked: number, rows = rowsAsked, metrics = 1): PurchaseSize => ({ rowsAsked, rows, metrics, values: 1 })
-const known = (...bills: readonly Bill[]): PriceKnown => ({ bills, stated: null, seen: [] })
+const known = (...bills: readonly Bill[]): KnownPrice => ({ bills, stated: null, seen: [] })
 
 /** As the sandbox, which another hand wrote, counts the same purchase. */
 const vendorSize = ({ rowsAsked, rows, metrics, values }: PurchaseSize) => ({
@@ -41,9 +41,9 @@ const priceOf = (seed: number): Price => {
 }
 
 /** What is known after such bills, as the ledger keeps it. */
-const learn = (bills: readonly Bill[]): PriceKnown =>
-  bills.reduce<PriceKnown>((before, bill) => {
-    const lesson = lessonOf(before, bill)
+const learn = (bills: readonly Bill[]): KnownPrice =>
+  bills.reduce<KnownPrice>((before, bill) => {
+    const lesson = classifyBill(before, bill)
     if (lesson === 'expected') return before
     return known(...(lesson === 'contradicts' ? [] : before.bills), bill)
   }, known())
@@ -71,7 +71,7 @@ describe('a price is what the bills say', () => {
         const asked = 100 * Math.ceil(0.01 + next() * 20)
         const size = page(asked, Math.ceil(0.01 + asked * next()), 1 + Math.floor(next() * 6))
         const credits = chargeFor(price, vendorSize(size))
-        const lesson = lessonOf(before, { size, credits })
+        const lesson = classifyBill(before, { size, credits })
         expect(lesson, JSON.stringify({ price, size, credits, before })).not.toBe('contradicts')
         if (lesson === 'new') before = known(...before.bills, { size, credits })
       }
@@ -89,7 +89,7 @@ describe('a price is what the bills say', () => {
       const [was, is] = [chargeFor(price, vendorSize(size)), 3 * chargeFor(price, vendorSize(size)) + 1]
       if (was === 0) continue
       const before = learn([{ size, credits: was }])
-      expect(lessonOf(before, { size, credits: is })).toBe('contradicts')
+      expect(classifyBill(before, { size, credits: is })).toBe('contradicts')
       expect(creditsFor(learn([...before.bills, { size, credits: is }]), size)).toMatchObject({ likely: Number(is.toFixed(6)) })
     }
   })
@@ -114,12 +114,12 @@ describe('a price is what the bills say', () => {
     expect(creditsFor(known(), page(100))).toBeNull()
     const stated = { basis: 'row asked', credits: 0.13 } as const
     expect(creditsFor({ bills: [], stated, seen }, page(100))?.likely).toBeCloseTo(13)
-    expect(lessonOf({ bills: [], stated, seen }, { size: page(100), credits: 13 })).toBe('new')
-    expect(lessonOf({ bills: [], stated, seen }, { size: page(100), credits: 200 })).toBe('contradicts')
+    expect(classifyBill({ bills: [], stated, seen }, { size: page(100), credits: 13 })).toBe('new')
+    expect(classifyBill({ bills: [], stated, seen }, { size: page(100), credits: 200 })).toBe('contradicts')
   })
 
   test('what brings no rows costs nothing and says nothing', () => {
-    expect(lessonOf(known(), { size: page(100, 0), credits: 0 })).toBe('expected')
+    expect(classifyBill(known(), { size: page(100, 0), credits: 0 })).toBe('expected')
     expect(creditsFor(known({ size: page(100), credits: 13 }), page(100, 0))).toMatchObject({ likely: 0 })
   })
 })

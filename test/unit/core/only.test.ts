@@ -1,6 +1,6 @@
 // What `--only` means, and how a command that is offered writes it.
 import { expect, test } from 'vitest'
-import { onlyWords, parseOnly } from '../../../src/core/only.ts'
+import { formatOnly, parseOnly } from '../../../src/core/only.ts'
 
 test.each([
   [
@@ -20,7 +20,7 @@ test.each([
   ],
 ] as const)('%s', (text, lists) => {
   expect([...(parseOnly(text) ?? [])]).toEqual(lists)
-  const written = onlyWords(lists.map(([name, values]) => ({ name, values })))
+  const written = formatOnly(lists.map(([name, values]) => ({ name, values })))
   expect([...(parseOnly(written) ?? [])]).toEqual(lists)
 })
 

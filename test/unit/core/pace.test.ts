@@ -1,6 +1,6 @@
 // A limit that nobody configured: it is found out within a minute, kept from then on, and tried again slowly.
 import { describe, expect, test } from 'vitest'
-import { type LearntPace, rateOf, slowerBy } from '../../../src/core/pace.ts'
+import { type LearnedRate, rateOf, rateAfterRefusal } from '../../../src/core/pace.ts'
 import { createRateBudget, ownAccount } from '../../../src/extract/rate.ts'
 import { type ManualClock, manualClock, startOfTime } from '../../support/manual-clock.ts'
 
@@ -94,34 +94,34 @@ describe('a limit nobody configured', () => {
 })
 
 describe('what a refusal teaches', () => {
-  const learnt: LearntPace = { base: 10, ceiling: null, changedMsAgo: 5_000, refusedMsAgo: 5_000 }
+  const learnt: LearnedRate = { base: 10, ceiling: null, changedMsAgo: 5_000, refusedMsAgo: 5_000 }
   const refusal = { leftMsAgo: 10, succeededMsAgo: 20, perSecond: null, configured: 1_000 }
 
   test('halves the rate that was used, and grows by a tenth of it each second', () => {
-    const first = slowerBy(null, { ...refusal, perSecond: 40 })
+    const first = rateAfterRefusal(null, { ...refusal, perSecond: 40 })
     expect(first).toMatchObject({ base: 20, ceiling: null })
     expect(rateOf({ ...first, changedMsAgo: 3_000 }, 1_000)).toBe(26)
   })
 
   test('is no ceiling where it stands alone: requests that were held up may have come together', () => {
-    const first = slowerBy(null, refusal)
+    const first = rateAfterRefusal(null, refusal)
     expect(first).toMatchObject({ base: 500, ceiling: null })
     const late = { ...first, changedMsAgo: 121_000, refusedMsAgo: 121_000 }
-    expect(slowerBy(late, refusal)).toMatchObject({ base: 500, ceiling: null })
-    expect(slowerBy({ ...late, ceiling: 100 }, refusal)).toMatchObject({ ceiling: 85 })
+    expect(rateAfterRefusal(late, refusal)).toMatchObject({ base: 500, ceiling: null })
+    expect(rateAfterRefusal({ ...late, ceiling: 100 }, refusal)).toMatchObject({ ceiling: 85 })
   })
 
   test('is a ceiling where the budget was used wholly and it is the second, believed for an hour', () => {
-    const second = slowerBy(learnt, refusal)
+    const second = rateAfterRefusal(learnt, refusal)
     expect(second).toMatchObject({ base: 7.5, ceiling: 12.75 })
     expect(rateOf({ ...second, changedMsAgo: 3_599_000, refusedMsAgo: 3_599_000 }, 1_000)).toBe(12.75)
     expect(rateOf({ ...second, changedMsAgo: 3_610_000, refusedMsAgo: 3_610_000 }, 1_000)).toBe(22.75)
   })
 
   test('is nothing where the request left before the last change, or nothing was answered otherwise since', () => {
-    expect(slowerBy(learnt, { ...refusal, leftMsAgo: 5_001 })).toBe(learnt)
-    expect(slowerBy(learnt, { ...refusal, succeededMsAgo: 5_001 })).toBe(learnt)
-    expect(slowerBy(learnt, { ...refusal, succeededMsAgo: null })).toBe(learnt)
+    expect(rateAfterRefusal(learnt, { ...refusal, leftMsAgo: 5_001 })).toBe(learnt)
+    expect(rateAfterRefusal(learnt, { ...refusal, succeededMsAgo: 5_001 })).toBe(learnt)
+    expect(rateAfterRefusal(learnt, { ...refusal, succeededMsAgo: null })).toBe(learnt)
   })
 
   test('is never more than was configured', () => {

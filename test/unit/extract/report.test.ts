@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { EtlError } from '../../../src/core/errors.ts'
 import { createLog } from '../../../src/core/log.ts'
-import type { GivenBefore, ListedReport, ReportRecord } from '../../../src/core/report-shape.ts'
+import type { RepeatedReportId, ListedReport, ReportRecord } from '../../../src/core/report-shape.ts'
 import type { Limits } from '../../../src/core/limits.ts'
 import type { HttpStream } from '../../../src/extract/http-types.ts'
 import { runReport } from '../../../src/extract/report.ts'
@@ -56,7 +56,7 @@ interface Scene {
   readonly keepFails?: readonly unknown[]
   /** The service's own list; null: it offers none. */
   readonly listed?: readonly ListedReport[] | null | EtlError
-  readonly given?: GivenBefore
+  readonly given?: RepeatedReportId
 }
 
 const status = (word: string, more: Partial<ReportStatus> = {}): ReportStatus => ({

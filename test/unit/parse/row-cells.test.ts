@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { typeNames } from '../../../src/core/column-types.ts'
-import { castInteger, CellError, isNullWord, sureDigits } from '../../../src/core/cast-cell.ts'
+import { castInteger, CellError, isNullWord, safeDigits } from '../../../src/core/cast-cell.ts'
 import { cellText } from '../../../src/parse/copy-text.ts'
 import { column, parseBody, payloadOf, planOf } from './parsing.ts'
 
@@ -67,6 +67,6 @@ test.each([16n, 32n, 64n])(
     const [least, most] = [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n]
     for (const number of [least, most, 0n]) expect(cast(String(number))).toBe(String(number))
     for (const number of [least - 1n, most + 1n]) expect(() => cast(String(number))).toThrow('in the range of whole')
-    expect(BigInt('9'.repeat(sureDigits(bits)))).toBeLessThanOrEqual(most)
+    expect(BigInt('9'.repeat(safeDigits(bits)))).toBeLessThanOrEqual(most)
   },
 )

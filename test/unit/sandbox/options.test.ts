@@ -1,25 +1,25 @@
 import { describe, expect, test } from 'vitest'
-import { jsonOptions, patched, sandboxOptionsFrom, settle } from '../../../src/sandbox/sandbox-options.ts'
+import { jsonOptions, mergeOptions, sandboxOptionsFrom, parseOptions } from '../../../src/sandbox/sandbox-options.ts'
 import { createRateBucket } from '../../../src/sandbox/service.ts'
 
 describe('options', () => {
   test('keep what a patch does not name', () => {
-    const settings = settle(patched({ seed: 7, csv: { bom: true } }, { csv: { crlf: true } }))
+    const settings = parseOptions(mergeOptions({ seed: 7, csv: { bom: true } }, { csv: { crlf: true } }))
     expect(settings).toMatchObject({ seed: 7, csv: { bom: true, crlf: true, nulls: 'mixed' }, maxLimit: 2000 })
   })
 
   test('a wrong one is refused by name, and so is an unknown one', () => {
-    expect(() => settle({ maxLimit: 0 })).toThrow(/maxLimit: .*See docs\/sandbox-reference\.md/)
-    expect(() => settle({ now: 'tomorrow' })).toThrow(/now: /)
-    expect(() => settle({ speed: 3 })).toThrow(/speed/)
+    expect(() => parseOptions({ maxLimit: 0 })).toThrow(/maxLimit: .*See docs\/sandbox-reference\.md/)
+    expect(() => parseOptions({ now: 'tomorrow' })).toThrow(/now: /)
+    expect(() => parseOptions({ speed: 3 })).toThrow(/speed/)
   })
 
   test('the clock may be a function', () => {
-    expect(settle({ now: () => 5 }).now).toBeTypeOf('function')
+    expect(parseOptions({ now: () => 5 }).now).toBeTypeOf('function')
   })
 
   test('the bare interface has no limits of ours, unless they are set', () => {
-    expect(settle({ extensions: false, maxLimit: 50 })).toMatchObject({ maxLimit: 50, requestsPerSecond: null })
+    expect(parseOptions({ extensions: false, maxLimit: 50 })).toMatchObject({ maxLimit: 50, requestsPerSecond: null })
   })
 })
 
@@ -33,7 +33,7 @@ describe('command-line flags', () => {
     const options = sandboxOptionsFrom(given)
     const others = { gzip: 'file', restate: ['2026-01', '2026-02'], hostile: true }
     expect(options).toEqual({ port: 0, apiKey: 'k', keywordsPerDomain: 7, ...others })
-    expect(settle(options)).toMatchObject(options)
+    expect(parseOptions(options)).toMatchObject(options)
   })
 
   test.each(['{bad', '[1]', '/nowhere/options.json'])('--options %s is refused by name', (text) => {
@@ -41,7 +41,7 @@ describe('command-line flags', () => {
   })
 
   test('a flag that is no number is refused by its name', () => {
-    expect(() => settle(sandboxOptionsFrom({ port: 'abc' }))).toThrow(/--port is 'abc'/)
+    expect(() => parseOptions(sandboxOptionsFrom({ port: 'abc' }))).toThrow(/--port is 'abc'/)
   })
 })
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Fault } from '../../../src/sandbox/fault-kinds.ts'
-import { settle } from '../../../src/sandbox/sandbox-options.ts'
+import { parseOptions } from '../../../src/sandbox/sandbox-options.ts'
 import type { ReportQuery, ReportWorld, TableQuery } from '../../../src/sandbox/report-query.ts'
 import { priceOf } from '../../../src/sandbox/report-query.ts'
 import { countRows } from '../../../src/sandbox/report-rows.ts'
@@ -36,7 +36,7 @@ const world = (patch: Partial<ReportWorld> = {}): ReportWorld => ({
 })
 
 interface Options {
-  readonly csv?: Partial<ReturnType<typeof settle>['csv']>
+  readonly csv?: Partial<ReturnType<typeof parseOptions>['csv']>
   readonly faults?: readonly Fault[]
 }
 
@@ -44,7 +44,7 @@ const text = (asked: ReportQuery, where: ReportWorld = world(), { csv = {}, faul
   const content = new Map(faults.map((fault) => [fault.kind, fault]))
   const rows = countRows(asked, where)
   return Buffer.concat([
-    ...reportText({ query: asked, world: where, csv: { ...settle({}).csv, ...csv }, faults: content, rows, key: 'k' }),
+    ...reportText({ query: asked, world: where, csv: { ...parseOptions({}).csv, ...csv }, faults: content, rows, key: 'k' }),
   ]).toString()
 }
 const lines = (asked: ReportQuery, where?: ReportWorld, options?: Options): string[] =>

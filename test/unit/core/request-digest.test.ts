@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { asksOf } from '../../../src/core/asks.ts'
+import { requestDigest } from '../../../src/core/request-digest.ts'
 import { definitionOf, dimension } from '../plan/definition.ts'
 
 const asked = definitionOf([dimension('domain', ['a.com'])])
@@ -10,15 +10,15 @@ test('another version, list, window or metric asks the same; another parameter, 
     definitionOf([dimension('domain', ['b.com'])], { from: '2020-01-01', lookBack: 5 }),
     { ...asked, params: {} },
   ]
-  expect(new Set([asked, ...same].map(asksOf)).size).toBe(1)
+  expect(new Set([asked, ...same].map(requestDigest)).size).toBe(1)
   const others = [
     { ...asked, params: { granularity: 'daily' } },
     { ...asked, source: 'web-analytics.keywords' },
     definitionOf(asked.dimensions, { every: 'day' }),
   ]
-  expect(new Set([asked, ...others].map(asksOf)).size).toBe(4)
+  expect(new Set([asked, ...others].map(requestDigest)).size).toBe(4)
 })
 
 test('the order of parameters does not matter', () => {
-  expect(asksOf({ ...asked, params: { a: 1, b: 2 } })).toBe(asksOf({ ...asked, params: { b: 2, a: 1 } }))
+  expect(requestDigest({ ...asked, params: { a: 1, b: 2 } })).toBe(requestDigest({ ...asked, params: { b: 2, a: 1 } }))
 })

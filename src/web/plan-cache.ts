@@ -46,14 +46,14 @@ export interface NightPlan {
 }
 
 /** The newest plan (null: none yet), made at `atMs`. `busy`: another one is being made; `problem`: why the last attempt failed. */
-export interface Foreseen {
+export interface CachedPlan {
   readonly plan: NightPlan | null
   readonly atMs: number
   readonly busy: boolean
   readonly problem: string | null
 }
 
-export type Foresight = ReturnType<typeof createForesight>
+export type PlanCache = ReturnType<typeof createPlanCache>
 
 /** An older plan is made again when a visitor asks. */
 const goodForMs = 10 * 60_000
@@ -63,13 +63,13 @@ const patienceMs = 1_500
 const unread = 'The ledger could not be read just now; the log says why.'
 
 /** @param plan spends nothing and writes nothing @param onError gets errors that visitors must not see */
-export const createForesight = (
+export const createPlanCache = (
   plan: (signal: AbortSignal) => Promise<NightPlan>,
   clock: Clock,
   onError: (error: unknown) => void,
 ) => {
   const stop = new AbortController()
-  let known: Foreseen = { plan: null, atMs: 0, busy: false, problem: null }
+  let known: CachedPlan = { plan: null, atMs: 0, busy: false, problem: null }
   let triedMs = Number.NEGATIVE_INFINITY
   let work: Promise<void> = Promise.resolve()
   const begin = async (): Promise<void> => {
@@ -88,7 +88,7 @@ export const createForesight = (
   }
   return {
     /** Makes a plan where there is none or an old one, and waits a moment for it. @param changedMs when a run last ended */
-    look: async (changedMs: number): Promise<Foreseen> => {
+    look: async (changedMs: number): Promise<CachedPlan> => {
       const nowMs = clock.now()
       const isOld = known.plan === null || nowMs - known.atMs > goodForMs || changedMs > known.atMs
       if (isOld && nowMs - triedMs > retryMs) renew()

@@ -2,8 +2,8 @@
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { tellWait } from '../core/waiting.ts'
-import { databaseError, isDatabaseError, isPassing } from './database-error.ts'
+import { reportWait } from '../core/waiting.ts'
+import { databaseError, isDatabaseError, isTransient } from './database-error.ts'
 
 interface Waiting {
   readonly clock: Clock
@@ -17,10 +17,10 @@ const databasePatienceMs = 120_000
 const givenUp = new WeakSet<object>()
 
 /** Whether a retry loop already gave up with this error: clean-up code then need not wait as long again. */
-export const wasOutlasted = (error: unknown): boolean => error instanceof Error && givenUp.has(error)
+export const gaveUpRetrying = (error: unknown): boolean => error instanceof Error && givenUp.has(error)
 
 /** Backoff for a retry loop: waits while the database restarts; throws its error once it has been unreachable for too long. */
-export const createPatience = ({ clock, log }: Waiting) => {
+export const createBackoff = ({ clock, log }: Waiting) => {
   let since: number | null = null
   let pause = 200
   return {
@@ -36,7 +36,7 @@ export const createPatience = ({ clock, log }: Waiting) => {
         throw error
       }
       const { message } = isDatabaseError(error) ? databaseError(error, 'refused a statement') : { message: messageOf(error) }
-      tellWait('the ledger', `${message} Millrace keeps trying for another ${Math.round(leftMs / 1_000)} s.`)
+      reportWait('the ledger', `${message} Millrace keeps trying for another ${Math.round(leftMs / 1_000)} s.`)
       log.warn({ error: messageOf(error) }, 'the ledger does not answer; trying again')
       await clock.sleep(pause, signal).catch(() => undefined)
       pause = Math.min(pause * 2, 5_000)
@@ -45,13 +45,13 @@ export const createPatience = ({ clock, log }: Waiting) => {
 }
 
 /** Retries `act` while the database is away or refuses all logins, until the signal aborts. @param act must be safe to repeat: its answer may have been lost */
-export const outlast = async <T>(runtime: Waiting, signal: AbortSignal, act: () => Promise<T>): Promise<T> => {
-  const patience = createPatience(runtime)
+export const retryWhileAway = async <T>(runtime: Waiting, signal: AbortSignal, act: () => Promise<T>): Promise<T> => {
+  const patience = createBackoff(runtime)
   for (;;) {
     try {
       return await act()
     } catch (error) {
-      if (signal.aborted || !isPassing(error)) throw error
+      if (signal.aborted || !isTransient(error)) throw error
       await patience.spend(error, signal)
     }
   }

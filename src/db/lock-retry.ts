@@ -7,7 +7,7 @@ import { type Maybe, type Numbers, query, type Texts } from './typed-row.ts'
 import type { Db } from './tables.ts'
 
 /** How DDL waits for the sessions that use a table or view, without making others queue behind it. */
-export interface Patience {
+export interface LockWait {
   /** How long one change may wait for others in all. Default 60 s. */
   readonly waitMs?: number
   /** Called when a wait begins, and when other sessions become the blockers. */
@@ -25,10 +25,10 @@ const lookEveryMs = 250
  * Runs `work` in a transaction. Where another session holds a lock, the transaction is rolled back and tried again, for `waitMs` at most; then throws
  * DATABASE with the blocking sessions. @param what as in "Waiting to …"
  */
-export const inPatientTransaction = async <T>(
+export const inRetriedTransaction = async <T>(
   database: Database,
   what: string,
-  { waitMs = defaultWaitMs, onWait }: Patience,
+  { waitMs = defaultWaitMs, onWait }: LockWait,
   work: (trx: Db) => Promise<T>,
 ): Promise<T> => {
   const until = performance.now() + waitMs
