@@ -216,8 +216,8 @@ describe('wrong before anything is called: exit 2, no request, no run on record'
     ['--from after --to', ['backfill', 'keywords', '--from', '2026-09', '--to', '2026-08'], /2026-09/, /2026-08/],
     ['a month that is none', ['backfill', 'keywords', '--from', '2026-13', '--to', '2026-14'], /2026-13/, /YYYY-MM/],
     ['no --to', ['backfill', 'keywords', '--from', month], /--to/, /for example/],
-    ['a domain nobody listed', [...oneKeywords.slice(0, -1), 'domain=a.con'], /'a\.con'/, /nearest is 'a\.com'/],
-    ['a dimension there is not', [...oneKeywords.slice(0, -1), 'domian=a.com'], /'domian'/, /nearest is 'domain'/],
+    ['a domain nobody listed', [...oneKeywords.slice(0, -1), 'domain=a.con'], /'a\.con'/, /Did you mean 'a\.com'\?/],
+    ['a dimension there is not', [...oneKeywords.slice(0, -1), 'domian=a.com'], /'domian'/, /Did you mean 'domain'\?/],
     ['--only without a value', [...oneKeywords.slice(0, -1), 'domain'], /--only/, /--only NAME=VALUE,VALUE/],
   ])('%s', async (_what, args, ...words) => {
     const strict = await start()
