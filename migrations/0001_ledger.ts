@@ -450,7 +450,7 @@ const words = [
     column_name text,
     reason text not null,
     raw text not null,
-    state text not null default 'open' check (state in ('open', 'resolved', 'superseded')),
+    state text not null default 'open' check (state in ('open', 'superseded')),
     created_at timestamptz not null default now(),
     resolved_at timestamptz
   )`,
@@ -1533,7 +1533,7 @@ const relations: Readonly<Record<string, About>> = {
       column_name: 'The column that was refused; NULL where it was the whole record.',
       reason: 'Why it was refused.',
       raw: 'The record as it came.',
-      state: 'open; superseded: a later load replaces it; resolved: corrected.',
+      state: 'open; superseded: a later load replaces it.',
       created_at: 'When it was refused.',
       resolved_at: 'When it was no longer open.',
     },

@@ -428,7 +428,7 @@ export interface QuarantineTable {
   /** The column that was refused; NULL where it was the whole record. */ column_name: string | null
   /** Why it was refused. */ reason: string
   /** The record as it came. */ raw: string
-  /** open; superseded: a later load replaces it; resolved: corrected. */ state: Generated<'open' | 'resolved' | 'superseded'>
+  /** open; superseded: a later load replaces it. */ state: Generated<'open' | 'superseded'>
   /** When it was refused. */ created_at: Generated<string>
   /** When it was no longer open. */ resolved_at: string | null
 }

@@ -46,7 +46,7 @@ export const insertQuarantine = async (
  */
 export const closeQuarantine = (units: readonly number[]): RawBuilder<unknown> =>
   sql`update etl.quarantine set state = 'superseded', resolved_at = clock_timestamp()
-    where unit_id = any(${units.map(String)}::bigint[]) and state not in ('resolved', 'superseded')`
+    where unit_id = any(${units.map(String)}::bigint[]) and state <> 'superseded'`
 
 /** A later try of the same version supersedes open rows of the answer. @param which `strays`: rows of an unknown unit; numbers: rows of these units */
 export const supersede = async (
