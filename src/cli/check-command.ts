@@ -29,7 +29,7 @@ import { attributesOf } from '../run/refresh-attributes.ts'
 import { landingDays, ledgerDays } from '../run/retention.ts'
 import { createPing } from '../schedule/notify/send-alarms.ts'
 import { alarmingOf } from '../schedule/notify/receivers.ts'
-import { pollSecondsOf } from '../schedule/release-watch.ts'
+import { readPoll } from '../schedule/release-watch.ts'
 import type { SourceFolders } from '../sources/registry.ts'
 import { webSettings } from '../web/web-server.ts'
 import { unreadSettings } from './check/check-settings.ts'
@@ -204,7 +204,7 @@ const ownReadings = (settings: Settings): readonly (() => unknown)[] => {
     () => landingDays(raw),
     () => ledgerDays(raw),
     () => webSettings(raw, 0),
-    () => pollSecondsOf(raw, new Map(), '2000-01-01'),
+    () => readPoll(raw),
     () => readMonth(raw, 'MILLRACE_FISCAL_YEAR_FROM'),
     () => readerLogin(settings),
     () => createPing(settings, log),

@@ -10,7 +10,7 @@ import { nextTicks, scheduledOf } from '../plan/ticks.ts'
 import { cancelRun } from '../run/cancel-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
 import { replayRange } from '../run/replay.ts'
-import { hookReceiver } from '../schedule/release-watch.ts'
+import { hookReceiver, readPoll } from '../schedule/release-watch.ts'
 import { type Scheduler, startHelper, startScheduler } from '../schedule/run-schedule.ts'
 import { createStatusApp } from '../web/app.ts'
 import { actor, type WebContext } from '../web/context.ts'
@@ -30,6 +30,7 @@ export const schedule: Handler = async (invocation) =>
         'DEFINITION',
         'No pipeline has a schedule; add `schedule: { cron: "30 2 * * *", time_zone: Europe/Berlin }`.',
       )
+    readPoll(runtime.settings.raw)
     const sinceMs = runtime.clock.now()
     for (const { pipeline, schedule: rule } of scheduled) {
       const { cron, timeZone } = rule

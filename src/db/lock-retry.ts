@@ -1,4 +1,5 @@
 // DDL needs locks that readers may hold. It tries for them in short attempts, so that others queue behind it only briefly, and gives up with a clear error.
+import { sql } from 'kysely'
 import { setTimeout } from 'node:timers/promises'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from './connect.ts'
@@ -53,6 +54,22 @@ export const inRetriedTransaction = async <T>(
       await setTimeout(pauseMs)
     }
   }
+}
+
+/**
+ * Locks the views of bi that read tables of data, the outermost first, as a reader does. Locked after its table, a view would deadlock with a reader that
+ * has the view and waits for the table: PostgreSQL ends the reader's statement. `lock table` would lock every table of a view. @param words the tables, among others
+ */
+export const lockViewsOf = async (trx: Db, words: readonly string[]): Promise<void> => {
+  const rows = await query<Texts<'statement'>>(trx)`
+    with recursive readers (oid, depth) as (
+      select oid, 0 from pg_class where relnamespace = to_regnamespace('data') and relname = any(${[...new Set(words)]}) union
+      select r.ev_class, depth + 1 from readers join pg_depend d on d.refclassid = 'pg_class'::regclass and d.refobjid = readers.oid
+        join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and r.ev_class <> readers.oid)
+    select format('alter view %s owner to %I', oid::regclass, pg_get_userbyid(relowner)) as statement
+    from (select oid, max(depth) as depth from readers group by oid) r join pg_class using (oid)
+    where relkind = 'v' and relnamespace = to_regnamespace('bi') and pg_has_role(relowner, 'usage') order by depth desc, relname`
+  for (const { statement } of rows) await sql.raw(statement).execute(trx)
 }
 
 const tryOnce = async <T>(

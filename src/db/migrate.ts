@@ -2,7 +2,7 @@
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type RawBuilder, sql } from 'kysely'
 import { type Migration, type MigrationProvider, Migrator } from 'kysely/migration'
 import { existsSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { EtlError, isEtlError, messageOf, settingError } from '../core/errors.ts'
@@ -11,7 +11,7 @@ import { shareOurModules } from '../core/user-modules.ts'
 import { missingRelations } from './catalog.ts'
 import type { Database } from './connect.ts'
 import { databaseError, dependentsOf, isDatabaseError, isTransient, sqlStateOf } from './database-error.ts'
-import { inRetriedTransaction, type LockWait } from './lock-retry.ts'
+import { inRetriedTransaction, lockViewsOf, type LockWait } from './lock-retry.ts'
 import type { Db } from './tables.ts'
 import { query, type Texts } from './typed-row.ts'
 
@@ -132,6 +132,7 @@ export const migrate = async (
   refuseNewer(state, database.display)
   if (options.dryRun === true || state.pending.length === 0) return { applied: [...state.pending] }
   const files = await migrationFiles(options.folders)
+  const texts = await Promise.all(state.pending.map((name) => readFile(files.get(name) ?? '', 'utf8')))
   /** The migration that threw; null: none did. */
   let stopped: string | null = null
   const toLatest = async (trx: Db): Promise<string[]> => {
@@ -142,6 +143,7 @@ export const migrate = async (
       // A user's own numbers may lie between two of ours.
       allowUnorderedMigrations: true,
     })
+    await lockViewsOf(trx, texts.join('\n').match(/\w+/g) ?? [])
     const { error, results = [] } = await migrator.migrateToLatest()
     stopped = results.find(({ status }) => status === 'Error')?.migrationName ?? null
     if (error !== undefined) throw error

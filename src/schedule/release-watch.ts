@@ -182,10 +182,15 @@ const otherwiseSeconds = 600
 /** Day of the month: on the first two days no release is expected. */
 const awaitedFrom = 3
 
+/** Null: not set. Throws CONFIGURATION. */
+export const readPoll = (environment: Environment): number | null => {
+  const expected = 'seconds from 1 to 86400, or 0 for never'
+  return readNumber(environment, pollName, { otherwise: null, least: 0, most: 86_400, expected })
+}
+
 /** Seconds between two polls; null: never. Throws CONFIGURATION. @param known the last day of the newest data by kind; null: none is known */
 export const pollSecondsOf = (environment: Environment, known: ReadonlyMap<ReleasedData, IsoDate | null>, today: IsoDate) => {
-  const expected = 'seconds from 1 to 86400, or 0 for never'
-  const seconds = readNumber(environment, pollName, { otherwise: null, least: 0, most: 86_400, expected })
+  const seconds = readPoll(environment)
   if (seconds !== null) return seconds === 0 ? null : seconds
   const lastMonth = addWindows(alignDown(today, 'month'), 'day', -1)
   const month = known.get('month')

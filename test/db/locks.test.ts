@@ -1,6 +1,8 @@
 // Locks of others: what a reader may take stops nobody, what an operator takes is named and does not keep a command from ending.
-import { readdirSync, readFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { sql } from 'kysely'
 import pg from 'pg'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Database } from '../../src/db/connect.ts'
@@ -81,6 +83,32 @@ describe('locks by name', () => {
       await database.pool.query(`drop role lock_guest`)
     }
   })
+})
+
+test('a migration locks the views of a table before the table, as readers do: no reader ends in a deadlock', async () => {
+  await database.pool.query('create table data.slow_v1 (a integer); create view bi.slow as select a from data.slow_v1')
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-locks-'))
+  // It asks for the view within the second after which PostgreSQL ends the reader.
+  const up = `import { sql } from 'kysely'
+    export const up = async (db) => {
+      await db.schema.withSchema('data').alterTable('slow_v1').addColumn('b', 'integer').execute()
+      await sql\`select pg_sleep(0.7)\`.execute(db)
+    }`
+  writeFileSync(join(folder, '9000_slow.mjs'), up)
+  const reader = await connected('reader')
+  try {
+    const changing = migrate(database, { folders: [folder] }, async (trx) => {
+      await sql`drop view bi.slow`.execute(trx)
+      await sql`create view bi.slow as select b from data.slow_v1`.execute(trx)
+    })
+    const held = `select from pg_locks where mode = 'AccessExclusiveLock' and granted and relation = 'data.slow_v1'::regclass`
+    await expect.poll(async () => (await database.pool.query(held)).rowCount).toBe(1)
+    await Promise.all([reader.query('select * from bi.slow'), changing])
+  } finally {
+    await reader.end()
+    await database.pool.query(`drop table data.slow_v1 cascade; delete from etl.kysely_migration where name = '9000_slow'`)
+    rmSync(folder, { recursive: true })
+  }
 })
 
 describe('work that is told to stop', () => {

@@ -36,6 +36,11 @@ describe('serving the status page', () => {
     expect([result.code, result.stderr]).toEqual([2, expect.stringContaining('`schedule: { cron:')])
   })
 
+  test('a wrong poll interval ends a scheduler before anything starts', async () => {
+    const result = await runCommand(['schedule'], environment({ MILLRACE_RELEASE_POLL: 'often' }), folder)
+    expect([result.code, result.stderr]).toEqual([2, expect.stringContaining('MILLRACE_RELEASE_POLL')])
+  })
+
   test('a network address without a token is refused before anything starts, with the way out', async () => {
     const result = await runCommand(['status', '--serve'], environment({ MILLRACE_WEB_HOST: '0.0.0.0' }), folder)
     expect(result.code).toBe(2)
