@@ -7,7 +7,7 @@ import type { Definition } from '../core/types.ts'
 import { windowAt } from '../core/window.ts'
 import { columnNames, missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
-import { isLockedOut, sqlStateOf } from '../db/database-error.ts'
+import { isTransient, sqlStateOf } from '../db/database-error.ts'
 import { tooWideError, successorFrom, beforeSuccessor, type SummaryInput, summaryQuery } from '../db/summary-query.ts'
 import { inRetriedTransaction, type LockWait } from '../db/lock-retry.ts'
 import { type Maybe, query, queryColumn, type Texts } from '../db/typed-row.ts'
@@ -65,7 +65,7 @@ export const isShippedMismatch = ({ isShipped }: Mart, error: unknown): boolean 
   isShipped && ['42703', '42883', '42804', '42846'].includes(sqlStateOf(error))
 
 const refused = ({ file }: Mart, error: unknown): never => {
-  if (isEtlError(error) || isLockedOut(error)) throw error
+  if (isEtlError(error) || isTransient(error)) throw error
   if (sqlStateOf(error) === '42501')
     throw settingError(
       `${file}: this login has no right to publish it: ${messageOf(error)}. Grant the right; if another login owns the view, run the SQL of \`millrace roles\` again.`,

@@ -145,6 +145,20 @@ describe('what is published', () => {
     expect(await db.query(said)).toEqual(before)
   })
 
+  test('an outage of the server is not called a mistake of the mart', async () => {
+    const { mart } = readMart('marts/cut_off.sql', 'cut_off', '-- purpose: p.\n-- grain: g.\n-- question: q?\nselect 1 as a')
+    if (mart === null) throw new Error('the mart is well formed')
+    await db.query(`create function public.cut_off() returns event_trigger language plpgsql as $$ begin
+      if exists (select from pg_event_trigger_ddl_commands() where object_identity = 'bi.cut_off') then
+        raise exception 'terminating connection' using errcode = '57P01'; end if; end $$`)
+    await db.query('create event trigger cut_off on ddl_command_end execute function public.cut_off()')
+    try {
+      await expect(publish(db.database, definitions, [mart])).rejects.toMatchObject({ code: '57P01' })
+    } finally {
+      await db.query('drop event trigger cut_off')
+    }
+  })
+
   test('tells each column in words, with its unit and what NULL means', async () => {
     const [comment] = await db.query(`select col_description('bi.keywords'::regclass, attnum) as text from pg_attribute
       where attrelid = 'bi.keywords'::regclass and attname = 'traffic_share'`)
