@@ -121,6 +121,19 @@ describe('jobs there are', () => {
     expect((await jobsOf(db, planning.definition)).map(({ jobId }) => jobId)).toEqual([first?.jobId])
   })
 
+  test('of walks that failed are opened again, but for values that left', async () => {
+    const planning = walk('a.com', 'b.com')
+    const { runId } = await plan(db, planning, january)
+    await setJobs(planning, { state: 'failed', error_code: 'SERVICE_ERROR', error_message: 'down', ask_number: 1 })
+    await died(db, runId)
+    await plan(db, { ...planning, definition: withLists(planning.definition, { domains: ['a.com'] }) }, january)
+    const states = (await jobsOf(db, planning.definition)).map(({ cells, state }) => [cells[0], state])
+    expect(states.sort()).toEqual([
+      ['2025-01 a.com', 'open'],
+      ['2025-01 b.com', 'failed'],
+    ])
+  })
+
   test('that were asked for and nobody waits for are taken up by every run of the pipeline, also outside its scope', async () => {
     const planning = report('a.com', 'b.com')
     const { runId } = await plan(db, planning, january)
