@@ -34,7 +34,14 @@ const describe = (error: unknown): { readonly code: ErrorCode; readonly advice: 
   if (sqlState === '25006') return { code: 'DATABASE_READ_ONLY', advice: 'Set DATABASE_URL to a server that accepts writes.' }
   if (sqlState === '53100')
     return { code: 'DISK', advice: "The database server's disk is full; free space there, then run the same command again." }
-  if (sqlState === '42501') return { code: 'CONFIGURATION', advice: 'Grant the missing right to the user in DATABASE_URL.' }
+  if (sqlState === '42501') {
+    const [, name] = /^permission denied for database ([^"]+)$/.exec(message) ?? []
+    const advice =
+      name === undefined
+        ? 'Grant the missing right to the user in DATABASE_URL.'
+        : `It must be allowed to create schemas: \`grant create on database "${name}" to …\` for the user in DATABASE_URL.`
+    return { code: 'CONFIGURATION', advice }
+  }
   if (/^(08|57P0)/.test(sqlState))
     return { code: 'DATABASE_UNREACHABLE', advice: 'It was restarted or cut off; run the command again to resume.' }
   if (sqlState === '55P03')

@@ -218,6 +218,12 @@ describe('a migration that stops', () => {
       'CONFIGURATION',
       'Grant the missing right',
     ],
+    [
+      'a login that may not create schemas',
+      `do $$ begin raise exception 'permission denied for database shop' using errcode = '42501'; end $$`,
+      'CONFIGURATION',
+      '`grant create on database "shop" to …`',
+    ],
   ])('by %s is reported as what it is, with its name', async (_, statement, code, advice) => {
     expect(await migrateWith(statement)).toMatchObject({
       code,
