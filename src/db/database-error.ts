@@ -39,7 +39,7 @@ const describe = (error: unknown): { readonly code: ErrorCode; readonly advice: 
     const advice =
       name === undefined
         ? 'Grant the missing right to the user in DATABASE_URL.'
-        : `It must be allowed to create schemas: \`grant create on database "${name}" to …\` for the user in DATABASE_URL.`
+        : `Set DATABASE_URL to a login that may create schemas, or let this one: \`grant create on database "${name}" to …\`.`
     return { code: 'CONFIGURATION', advice }
   }
   if (/^(08|57P0)/.test(sqlState))
