@@ -112,7 +112,7 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'quarantine <list|show|retry> [what...]',
     description: 'Rejected rows, with the raw record and the reason; retry loads their answers again from the landing.',
-    options: [option('--limit <rows>', 'rows to list', '50'), option('--all', 'also resolved and superseded rows')],
+    options: [option('--limit <rows>', 'rows to list', '50'), option('--all', 'also superseded rows')],
     examples: ['millrace quarantine list keywords', 'millrace quarantine show 17', 'millrace quarantine retry keywords'],
     load: async () => (await import('./replay-commands.ts')).quarantine,
   },

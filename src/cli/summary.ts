@@ -4,7 +4,7 @@ import { emptySummary, type RunSummary } from '../ledger/runs.ts'
 import type { RunResult } from '../run/run-jobs.ts'
 import { formatSeconds, type Output, paint, showWindows, stateTone } from './output.ts'
 
-/** `{"event":"summary",…}` of contract.md. */
+/** `{"event":"summary",…}`, the last line of `--json`. */
 export const summaryEvent = (command: string, runId: number | null, summary: RunSummary, seconds: number) => ({
   ...{ event: 'summary', command, run_id: runId, ...summary, seconds },
 })
@@ -15,7 +15,7 @@ const runCommands: ReadonlySet<string> = new Set(['run', 'backfill', 'replay', '
 export const stoppedEvent = (command: string): Record<string, unknown> =>
   runCommands.has(command) ? summaryEvent(command, null, emptySummary, 0) : { event: 'summary', command }
 
-/** The summary of contract.md, as text or as the last JSON line. @param more fields of this command */
+/** The summary, as text or as the last JSON line. @param more fields of this command */
 export const printSummary = (
   output: Output,
   command: string,

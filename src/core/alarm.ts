@@ -11,7 +11,10 @@ export type Severity = (typeof severities)[number]
  */
 const kind = (severity: Severity, about: string, hasEnd = true) => ({ severity, about, hasEnd }) as const
 
-/** Every kind of alarm by name. A new kind is a line here and a reader of its causes in src/schedule/notify/alarm-causes.ts. */
+/**
+ * Every kind of alarm by name. A new kind is a line here and a reader of its causes: schedule/notify/alarm-causes.ts or, where the ledger alone knows them,
+ * ledger/causes.ts. One that needs the definitions is also named in `byDefinition` of ledger/deliveries.ts.
+ */
 export const alarmKinds = {
   failure: kind('error', 'units failed'),
   held: kind('warning', 'units are held and need action'),

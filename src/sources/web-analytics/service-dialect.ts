@@ -2,7 +2,7 @@
 // names. Units, keys and tables are the same in both.
 import type { HttpClient } from '../../extract/http-types.ts'
 
-/** Those of interface.md (4.1 to 4.4). */
+/** Those of the interface (4.1 to 4.4). */
 export const endpoints = {
   keywords: '/v4/website-analysis/keywords',
   shopper: '/v3/batch/shopper/request-report',
