@@ -1,7 +1,7 @@
 // The period of a question: half-open days that cut no row, and the span that it is compared with.
 import { type Grain, isFiscal, type Subject } from '../definition/semantic.ts'
 import { Temporal } from '../core/temporal.ts'
-import { alignDown } from '../core/window.ts'
+import { alignDown, lastDay } from '../core/window.ts'
 import { refuse, type SemanticQuery } from './query.ts'
 
 /** Half-open. */
@@ -56,13 +56,14 @@ export const spanOf = ({ time, name }: Subject, { period }: Pick<SemanticQuery, 
   if (period === undefined) return null
   if (time === null) return refuse(`${name} has no time, so it takes no period.`, ['leave the period out'])
   const from = dayOf(period.from).toString()
-  const last = dayOf(period.to)
-  const to = last.add(period.to.length === 7 ? { months: 1 } : { days: 1 }).toString()
+  const to = dayOf(period.to)
+    .add(period.to.length === 7 ? { months: 1 } : { days: 1 })
+    .toString()
   if (to <= from) return refuse(`The period ${period.from} to ${period.to} ends before it begins.`, ['swap from and to'])
   const [rows = 'day'] = time.grains
   if (startOf(from, rows) !== from || startOf(to, rows) !== to)
     return refuse(`A row of ${name} covers a ${rows}; ${period.from} to ${period.to} covers only a part of one.`, [
-      `give the period in whole ${rows}s, such as ${startOf(from, rows)} to ${endOf(last.toString(), rows)}`,
+      `give the period in whole ${rows}s, such as ${startOf(from, rows)} to ${endOf(lastDay({ from, to }), rows)}`,
     ])
   return { from, to }
 }
