@@ -13,11 +13,11 @@ export const maxWholeDigits = 400
 /** Most digits after the decimal point; far more than any figure has, far fewer than PostgreSQL allows. */
 const maxFractionDigits = 400
 
-/** The first characters of `text` on one line, for messages. */
+/** The first characters of `text` on one line, for messages; without characters that steer a terminal. */
 export const excerpt = (text: string, most = 80): string => {
   const line = text
     .slice(0, most * 2)
-    .replaceAll(/[\s\u0000]+/g, ' ')
+    .replaceAll(/[\s\p{Cc}]+/gu, ' ')
     .toWellFormed()
   return line.length > most ? `${line.slice(0, most - 1)}…` : line
 }

@@ -194,6 +194,7 @@ describe('a JSON answer', () => {
     ['clicks', '""', null],
     ['clicks', '"N/A"', null],
     ['clicks', '12.5', "'12.5' is not a whole number"],
+    ['clicks', '"1\\u001b[31m\\u0007"', "'1 [31m ' is not a whole number"],
     [
       'clicks',
       '9223372036854775808',
