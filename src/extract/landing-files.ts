@@ -98,6 +98,8 @@ export const questionSchema = z.object({
   parameters: z.record(z.string(), paramSchema),
   asks: z.string(),
   metrics: z.array(z.string()).readonly(),
+  /** How many first rows of each unit and period; null or undefined: all. */
+  top: z.int().nullish(),
 })
 
 const manifestSchema = z.object({

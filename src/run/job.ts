@@ -170,14 +170,13 @@ const loadLanded = async (work: JobWork, landed: Landed, answerId: number): Prom
 
 /** From here on nothing is requested for the job again: its answer is whole in the landing. */
 const record = (
-  { runtime, claim, definition, source }: JobWork,
+  { runtime, claim }: JobWork,
   { locator, manifest, completeness }: Landed,
-  { asks, metrics }: Question,
+  { asks, metrics, top = null }: Question,
 ): Promise<number> =>
   insertAnswer(runtime.database.kysely, claim, {
     ...answerIn(locator, { ...manifest, completeness }),
-    ...{ asks, metrics },
-    top: source.limitsOf?.(definition.params).top ?? null,
+    ...{ asks, metrics, top },
   })
 
 /** Loads an answer that was landed before. It may cover more than the job does, so it is parsed by the box that it was requested for. */

@@ -234,10 +234,10 @@ const maskOf = ({ claim, definition }: LandWork, context: SourceContext): ((part
 }
 
 const openWriter = (
-  { runtime, claim, definition }: LandWork,
+  { runtime, claim, definition, source }: LandWork,
   signal: AbortSignal,
   askNumber: string,
-  question: Question = questionOf(definition),
+  question: Question = questionOf({ definition, source }),
 ): Promise<LandingWriter> =>
   runtime.landing.create(
     {

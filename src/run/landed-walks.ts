@@ -3,7 +3,7 @@ import type { Definition, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import { sqlStateOf } from '../db/database-error.ts'
-import { askNumberOfAny, type Manifest, pipelineFolder } from '../extract/landing-files.ts'
+import { askNumberOfAny, type Manifest, pipelineFolder, type Question } from '../extract/landing-files.ts'
 import { unlessLost } from '../extract/landing-reader.ts'
 import type { LandingStore } from '../extract/landing-store.ts'
 import { type Adopted, adoptWork, type FoundAnswer, knownPipeline } from '../ledger/adopt-work.ts'
@@ -26,8 +26,8 @@ const unlessMissing = (error: unknown): null => {
 export const foundAnswer = (
   locator: string,
   manifest: Manifest,
-  { asks, metrics }: { readonly asks: string; readonly metrics: readonly string[] },
-): FoundAnswer => ({ ...answerIn(locator, manifest), asks, metrics, usedQuota: manifest.completeness.usedQuota ?? null })
+  { asks, metrics, top = null }: Omit<Question, 'parameters'>,
+): FoundAnswer => ({ ...answerIn(locator, manifest), asks, metrics, top, usedQuota: manifest.completeness.usedQuota ?? null })
 
 interface FoundWalk extends Readonly<Record<'locator' | 'askNumber' | 'account', string>> {
   readonly windowEvery: WindowSize

@@ -10,7 +10,7 @@ import { type Purchase, purchaseOf, receiptWritten } from '../ledger/receipts.ts
 import type { JobWork } from './job-work.ts'
 
 /** What a receipt needs of the work on a job. */
-type ReceiptWork = Pick<JobWork, 'claim' | 'definition' | 'signal'> & {
+type ReceiptWork = Pick<JobWork, 'claim' | 'definition' | 'source' | 'signal'> & {
   readonly runtime: Pick<JobWork['runtime'], 'database' | 'landing' | 'warehouse' | 'log' | 'clock'>
 }
 
@@ -112,18 +112,20 @@ const withdrawUnsent = async (memo: ReportMemo, work: ReceiptWork, intended: Pur
 const isFinal = (error: unknown): boolean => isEtlError(error) && (error.code === 'FENCED' || error.code === 'INTERNAL')
 
 /** What an answer was asked for, for its manifest. */
-export const questionOf = (definition: JobWork['definition']): Question => ({
+export const questionOf = ({ definition, source }: Pick<JobWork, 'definition' | 'source'>): Question => ({
   parameters: keyParameters(definition),
   asks: requestDigest(definition),
   metrics: metricsOf(definition),
+  top: source.limitsOf?.(definition.params).top ?? null,
 })
 
 /** The text of a receipt. The parameters come from the ledger: a stored definition lacks the table's key. */
-const receiptOf = ({ runtime, claim, definition }: ReceiptWork, purchase: Purchase): string => {
+const receiptOf = (work: ReceiptWork, purchase: Purchase): string => {
+  const { runtime, claim } = work
   const { receipt_at: _, parameters, ...words } = purchase
   const receipt: Receipt = {
     ...{ version: 1, warehouse: runtime.warehouse.id, epoch: runtime.warehouse.epoch, ...words },
-    question: questionSchema.parse({ parameters, asks: requestDigest(definition), metrics: metricsOf(definition) }),
+    question: questionSchema.parse({ ...questionOf(work), parameters }),
     ...{ window: { ...claim.box.window }, slice: { ...claim.box.slice } },
   }
   return JSON.stringify(receipt)

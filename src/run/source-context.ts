@@ -48,7 +48,7 @@ export const contextOf = (work: JobWork): OpenContext => {
     ...pages,
     book: () => book(work),
     begun,
-    question: () => ({ ...questionOf(definition), ...(isOther ? { asks: noReuseDigest, metrics: [] } : {}) }),
+    question: () => ({ ...questionOf(work), ...(isOther ? { asks: noReuseDigest, metrics: [] } : {}) }),
     otherSums: () => {
       const error = new EtlError('TRUNCATED', others.join(' '))
       if (others.length > 0 && !isSameFault(error, claim.formerError)) throw error

@@ -11,6 +11,7 @@ import { reportMemo } from '../../src/ledger/report-memo.ts'
 import { readIdentity } from '../../src/ledger/warehouse.ts'
 import { settleIdentity } from '../../src/run/identity.ts'
 import { withReceipts } from '../../src/run/leave-receipts.ts'
+import { generalReport } from '../../src/sources/web-analytics/batch-reports.ts'
 import { shippedDefinition } from '../support/definitions.ts'
 import { newJob, newPipeline, newProcess, newRun, type ProcessKit, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
@@ -61,7 +62,7 @@ const memoHere = async (of = claim, warehouse = { id: 'w', epoch: 1 }) =>
       ...{ budget: noBudget, accountBudget: noBudget, tagBudgets: [] },
     }),
     {
-      ...{ claim: of, definition: await shippedDefinition('traffic_and_engagement'), signal: stop.signal },
+      ...{ claim: of, definition: await shippedDefinition('traffic_and_engagement'), source: generalReport, signal: stop.signal },
       runtime: { database, landing, warehouse, log: silentLog, clock: systemClock },
     },
   )

@@ -1,5 +1,5 @@
 // What was bought after a backup, as the ledger restored from it has it from the landings: whole answers with their bills, and no half of a walk.
-import { cpSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -35,6 +35,11 @@ const openWorld = async (settings: Service) => {
   const restored = await original.copy()
   return {
     ...{ service, original, restored, command, run },
+    /** Changes or makes a definition. */
+    write: (pipeline: string, change: (yaml: string) => string): void => {
+      const file = join(folder, 'pipelines', `${pipeline}.yaml`)
+      writeFileSync(file, change(existsSync(file) ? readFileSync(file, 'utf8') : ''))
+    },
     /** Of reports, by increasing ask number. */
     receipts: (): string[] => globSync(join(folder, 'landing', '_warehouses', '*', 'receipts', '*', '*.json')).sort(),
     charged: (): number => service.books.charges.reduce((sum, { credits }) => sum + credits, 0),
@@ -72,6 +77,40 @@ test('a restored ledger books the bills of pages that it takes up', async () => 
     await close()
   }
 })
+
+test.each(['keywords', 'referrals'])('a restored ledger knows how many first rows were asked for: %s', async (pipeline) => {
+  const { original, restored, write, run, charged, close } = await openWorld({ keywords: 50 })
+  const august = ['backfill', pipeline, '--from', '2026-08', '--to', '2026-08', '--yes']
+  write('referrals', () => referrals)
+  write('keywords', (yaml) => yaml.replace(/params: \{ /, 'params: { top: 20, '))
+  try {
+    for (const args of [['new', 'migration', 'referrals'], ['migrate'], august]) await run(original, ...args)
+    const before = charged()
+    for (const args of [['migrate', '--as', 'restored'], august, august]) await run(restored, ...args)
+    expect(charged(), 'nothing is bought again').toBe(before)
+    const { rows } = await restored.pool.query(`select distinct top_rows from etl.answers where window_from = '2026-08-01'`)
+    expect(rows).toEqual([{ top_rows: 20 }])
+  } finally {
+    await close()
+  }
+})
+
+const referrals = `pipeline: referrals
+version: 1
+description: Sites that send visitors.
+source: web-analytics.report
+params: { vtable: referrals, top: 20 }
+for_each:
+  domain: [a.com]
+  country: [us]
+window: { every: month, from: 2026-01 }
+table:
+  key: [date, domain, country, referring_domain]
+  columns:
+    referring_domain: { type: text, description: The site that sends them }
+    visits: { type: bigint, from: referral_visits, description: Visits that it sends }
+limits: { poll_every: 1s }
+`
 
 test.each(['keywords', 'traffic_and_engagement'])(
   'a backup that is restored twice uses what was bought after the first time: %s',
