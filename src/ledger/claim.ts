@@ -44,6 +44,8 @@ export interface ClaimedJob extends Claim {
   /** Error message of the try before where the report was ready by then; else null. */
   readonly formerError: string | null
   readonly forced: boolean
+  /** A person has landed answers loaded again: the service is not called for it. */
+  readonly isReplay: boolean
   /** A person has seen its answer, and allowed it. */
   readonly released: boolean
   /** null: a report that was not asked for yet. */
@@ -181,6 +183,7 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
     select c.job_id::float8 as "jobId", c.fence, c.holder, c.kind, c.reason, c.pipeline_id as "pipelineId", p.pipeline, p.version, p.parameters, p.window_every as "windowEvery",
       json_build_object('from', c.window_from, 'to', c.window_to) as window, p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, c.slice_ids as "sliceIds", c.cells,
       c.run_id::float8 as "runId", c.orphan, c.attempts, c.forced, c.released and c.answer_id is not null as released, c.ask_number as "askNumber", c.account,
+      exists (select from etl.runs r where r.run_id = c.run_id and r.command in ('replay', 'quarantine retry')) as "isReplay",
       case when c.report_state = 'ready' then c.error_message end as "formerError",
       c.answer_id is not null and not c.released and c.report_state is not distinct from 'ready' as "fetchesAgain", coalesce(string_to_array(c.begun_landing, ' '), '{}') as begun,
       case when a.landing is not null then json_build_object('answerId', a.answer_id, 'landing', a.landing) end as answer,

@@ -204,13 +204,13 @@ async function* partsOf(
 const load = async (work: JobWork, answer: LandedAnswer): Promise<void> => {
   if (!work.hasFullDefinition) throw withoutDefinition(work.claim)
   const { result, parsed } = await loadAnswer(work, answer).catch((error: unknown) => {
-    throw work.claim.kind === 'walk' ? kept(error) : error
+    throw work.claim.kind === 'walk' || work.claim.isReplay ? kept(error) : error
   })
   announce(work, result)
   warnOfDrift(work, parsed, result)
 }
 
-/** Fetching whole pages again would cost, so they stay, and each run tries to load them. A report is downloaded again for free. */
+/** Fetching whole pages again would cost, so they stay, and each run tries to load them. A report is downloaded again for free, but by no replay. */
 const kept = (error: unknown): unknown =>
   isEtlError(error) && (error.code === 'BAD_RESPONSE' || error.code === 'WRONG_ECHO')
     ? error.with(error.message, { follows: { next: 'keep the answer' } })

@@ -377,6 +377,21 @@ describe('what a person decides', () => {
     expect(sandbox.books().requests).toEqual(requests)
   })
 
+  test('a replay by a definition that cannot read the answer fails, calls the service for nothing, and keeps the answer', async () => {
+    sandbox.configure({ faults: [{ kind: 'bad-number', on: 'submit', times: 1 }] })
+    await millrace('migrate')
+    expect((await millrace('backfill', ...twoUnits)).code).toBe(1)
+    const requests = sandbox.books().requests
+    edit('traffic_and_engagement', ['date: { type: date,', 'date: { type: date, from: day,'])
+    const refused = await millrace('replay', ...twoUnits)
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("expected 'day'")])
+    expect(sandbox.books().requests).toEqual(requests)
+    edit('traffic_and_engagement', ['from: day,', 'from: date,'], ['rejects: 0.1%', 'rejects: 50%'])
+    await millrace('replay', ...twoUnits)
+    expect(await db.query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 1 }])
+    expect(sandbox.books().requests).toEqual(requests)
+  })
+
   test('an answer whose landing is gone is left out of a replay, and said', async () => {
     await millrace('migrate')
     const months = ['keywords', '--from', '2026-08', '--to', '2026-09', '--only', 'domain=example.com;country=us', '--json']

@@ -27,6 +27,7 @@ export const claimedJob = (given: Partial<ClaimedJob> = {}): ClaimedJob => ({
   mayNotBuy: null,
   askNumber: '81',
   fetchesAgain: false,
+  isReplay: false,
   answer: null,
   loaded: null,
   account: 'default',
