@@ -126,3 +126,18 @@ test('a crash of a server that syncs no commit at once leaves a warehouse that k
   expect(sandbox.books().submissions).toHaveLength(1)
   expect((await db.pool.query('select from etl.units where answer_id is not null')).rowCount).toBe(18 + 27)
 }, 300_000)
+
+test('check warns where a login that may create no roles finds no role for readers', async () => {
+  await db.pool.query(`create role plain login password 'plain'`)
+  await db.pool.query('create database plain owner plain')
+  const url = new URL(db.url)
+  ;[url.username, url.password, url.pathname] = ['plain', 'plain', '/plain']
+  const checked = async (): Promise<string> => {
+    const migrated = await start(['migrate'], { DATABASE_URL: url.href }).result
+    expect(migrated.code, migrated.stderr).toBe(0)
+    return (await start(['check', '--offline'], { DATABASE_URL: url.href }).result).stdout
+  }
+  expect(await checked()).toMatch(/warning \(database\): The role bi_reader does not exist/)
+  await db.pool.query('create role bi_reader nologin')
+  expect(await checked()).not.toContain('bi_reader')
+}, 120_000)

@@ -34,8 +34,9 @@ import { ownFolders } from '../../run/open-runtime.ts'
 import type { SourceFolders } from '../../sources/registry.ts'
 import { dataPointReadings } from '../../web/reads/read-quota.ts'
 import type { Note, Notes } from './notes.ts'
-import { columnNames, missingRelations } from '../../db/catalog.ts'
+import { columnNames, missingRelations, roleExists } from '../../db/catalog.ts'
 import { isDatabaseError } from '../../db/database-error.ts'
+import { readerRole } from '../../db/read-list.ts'
 import type { Db } from '../../db/tables.ts'
 
 /** `offline`: other machines must not be called. */
@@ -86,6 +87,11 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
           'table',
           `data.${name} is no partition of data.${tableName(definition)}: attach it again, or give it another name or schema. Until then loads of its month are refused, unless another partition covers it.`,
         )
+    if (!(await roleExists(database.kysely, readerRole)))
+      notes.warning(
+        'database',
+        `The role ${readerRole} does not exist and this login may not create it, so only the owner can read bi: let an administrator run \`create role ${readerRole}\`, then run \`millrace migrate\`.`,
+      )
     await checkQueries(database, checking)
     await checkRefused(database, checking)
     return checkReadings(database, checking)
