@@ -52,6 +52,9 @@ export interface WindowQuery {
   readonly refresh: Refresh
 }
 
+/** How many first rows are wanted now. null: all; undefined: no pipeline has ever asked for first rows only. */
+export type WantedTop = number | null | undefined
+
 /** Which units are decided about, and by which rules. */
 export interface CellScope {
   readonly pipelineId: number
@@ -59,8 +62,7 @@ export interface CellScope {
   /** Values by index of their dimension; a dimension without an entry is not narrowed. */
   readonly only: ReadonlyMap<number, readonly string[]>
   readonly reuse: ReuseScope | null
-  /** How many first rows of each unit are wanted. null: all; undefined: no pipeline has ever asked for first rows only. */
-  readonly top?: number | null | undefined
+  readonly top?: WantedTop
   /** Tells what nights always buy from what is beyond the usual; null: not judged, all of it is `new`. */
   readonly usual: UsualRule | null
   readonly asker: 'night' | 'range' | 'force'

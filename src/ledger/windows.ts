@@ -5,7 +5,7 @@ import { databaseNow } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
 import { countRows, type Flags, type Numbers, query, queryColumn, queryOne, queryValue, type Row } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
-import { type FullCheck, isOfTonight } from './candidates.ts'
+import { type FullCheck, isOfTonight, type WantedTop } from './candidates.ts'
 
 /** What is stored of a window; `closedUnits`: loaded units, as counted when it was closed. */
 export type WindowState = Numbers<'closedUnits'> & Record<'closedGeneration' | 'lookedAtMs', number | null>
@@ -26,7 +26,7 @@ export const windowStates = async (db: Db, pipelineId: number): Promise<Readonly
  * CTE `whole`: the windows whose every wanted unit is loaded, with as many first rows as are wanted now, while none is asked for or held. One scan of the units. Laterals with
  * `offset 0` read units of slices no longer wanted, and answers, only where there are any: a plan made without statistics would join them all.
  */
-const whole = (pipelineId: number, windows: readonly IsoDate[]): RawBuilder<unknown> => {
+const whole = (pipelineId: number, windows: readonly IsoDate[], top: WantedTop): RawBuilder<unknown> => {
   const these = sql`u.pipeline_id = ${pipelineId} and u.window_from = any(${[...windows]}::date[])`
   return sql`
     seen as materialized (
@@ -38,13 +38,10 @@ const whole = (pipelineId: number, windows: readonly IsoDate[]): RawBuilder<unkn
       where s.pipeline_id = ${pipelineId} and s.wanted_until is not null group by 1
     ), wanted as (
       select count(*) as slices from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null
-    ), now as materialized (
-      select (definition -> 'params' ->> 'top')::integer as top_rows from etl.pipelines where pipeline_id = ${pipelineId}
-        and (definition -> 'params' ->> 'top' is not null or exists (select from etl.answer_shapes where top_rows is not null))
     ), other_top as materialized (
-      select distinct o.window_from from now cross join lateral (
+      select distinct o.window_from from (select where ${top !== undefined} offset 0) x cross join lateral (
         select u.window_from from etl.units u join etl.slices s using (slice_id) join etl.answers t using (answer_id)
-        where ${these} and s.wanted_until is null and t.top_rows is distinct from now.top_rows offset 0) o
+        where ${these} and s.wanted_until is null and t.top_rows is distinct from ${top ?? null}::integer offset 0) o
     ), whole as materialized (
       select seen.window_from, wanted.slices as units from seen left join left_over using (window_from) cross join wanted
       where not seen.busy and seen.loaded - coalesce(left_over.loaded, 0) = wanted.slices
@@ -61,10 +58,11 @@ export const closeWindows = async (
   pipelineId: number,
   windows: readonly IsoDate[],
   generation: number,
+  top: WantedTop,
 ): Promise<number> => {
   if (windows.length === 0) return 0
   return countRows(trx)`
-    with ${whole(pipelineId, windows)}, filled as (
+    with ${whole(pipelineId, windows, top)}, filled as (
       select l.window_from, sum(l.rows_inserted - l.rows_ended) as rows from etl.loads l
       where l.pipeline_id = ${pipelineId} and l.window_from in (select window_from from whole) group by 1
     )
@@ -105,14 +103,14 @@ export const wholeWindow = async (
   db: Db,
   pipelineId: number,
   windowFrom: IsoDate,
-  { withAge }: { readonly withAge: boolean },
+  { withAge, top }: { readonly withAge: boolean; readonly top: WantedTop },
 ): Promise<WholeWindow | null> => {
   const oldest = withAge
     ? sql`(select min(greatest(a.asked_at, a.stood_at)) from etl.answers a where a.answer_id in (
         select u.answer_id from etl.units u where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date))`
     : sql`null::timestamptz`
   const [row] = await query<WholeWindow>(db)`
-    with ${whole(pipelineId, [windowFrom])}
+    with ${whole(pipelineId, [windowFrom], top)}
     select units::float8 as units, coalesce(floor(extract(epoch from ${oldest}) * 1000), 0)::float8 as "stoodAtMs" from whole`
   return row ?? null
 }

@@ -48,6 +48,6 @@ const standsWhole = async (
 ): Promise<WholeWindow | null> => {
   if (!isInLookBack || frame.force || cells.only.size > 0 || all || sliceIds.length > 0) return null
   const before = [restatedAt, fullCheck?.before ?? null].flatMap((time) => (time === null ? [] : [Date.parse(time)]))
-  const whole = await wholeWindow(db, cells.pipelineId, from, { withAge: before.length > 0 })
+  const whole = await wholeWindow(db, cells.pipelineId, from, { withAge: before.length > 0, top: cells.top })
   return whole !== null && before.every((time) => time <= whole.stoodAtMs) ? whole : null
 }

@@ -11,7 +11,14 @@ import type { Db } from '../db/tables.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { ProbeContext, Source } from '../extract/source.ts'
 import type { Payer } from '../ledger/budget.ts'
-import { type CellScope, type FullCheck, noRefresh, type Refresh, type WindowQuery } from '../ledger/candidates.ts'
+import {
+  type CellScope,
+  type FullCheck,
+  noRefresh,
+  type Refresh,
+  type WantedTop,
+  type WindowQuery,
+} from '../ledger/candidates.ts'
 import { type UsualRule, usualRule } from '../ledger/guard-usual.ts'
 import { everAskedForTop, lockPipeline, type RegisteredPipeline } from '../ledger/pipelines.ts'
 import type { JobFrame } from '../ledger/register-jobs.ts'
@@ -180,7 +187,7 @@ const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
   }
 }
 
-const topOf = async (db: Db, { definition, source }: PlanInput): Promise<number | null | undefined> => {
+export const topOf = async (db: Db, { definition, source }: Pick<PlanInput, 'definition' | 'source'>): Promise<WantedTop> => {
   const top = source.limitsOf?.(definition.params).top
   return top ?? ((await everAskedForTop(db)) ? null : undefined)
 }

@@ -247,7 +247,7 @@ const close = async (context: PlanContext, windows: readonly PlanWindow[]): Prom
   const { lookBackFrom, pipeline, cells, frame, locked } = context
   const old = lookBackFrom === null ? [] : windows.map(({ from }) => from).filter((from) => from < lookBackFrom)
   if (old.length === 0 || cells.only.size > 0 || frame.force) return 0
-  return locked((trx) => closeWindows(trx, pipeline.pipelineId, old, pipeline.generation))
+  return locked((trx) => closeWindows(trx, pipeline.pipelineId, old, pipeline.generation, cells.top))
 }
 
 /**

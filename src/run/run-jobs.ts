@@ -35,6 +35,7 @@ import {
   startRun,
   unitsOf,
 } from '../ledger/runs.ts'
+import { sourceOf, topOf } from '../plan/plan-context.ts'
 import { closeWindows, windowsLoadedBy } from '../ledger/windows.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import { lookBackStart } from '../plan/frames.ts'
@@ -279,16 +280,22 @@ export const concurrencyOf = (definitions: readonly Definition[]): number =>
  * Closes windows that the run has completed: their units are counted once, so that status and page need not count them. Only windows older than the
  * look-back: later ones are requested again. Each window is a commit; the next planning closes what is left.
  */
-const closeLoaded = ({ database: { kysely }, log }: Beside, runId: number, definitions: readonly Definition[]): Promise<void> =>
-  beside(log, runId, 'windows are left to the next planning to be counted', async () => {
+const closeLoaded = (
+  runtime: Beside & Pick<Runtime, 'sources'>,
+  runId: number,
+  definitions: readonly Definition[],
+): Promise<void> =>
+  beside(runtime.log, runId, 'windows are left to the next planning to be counted', async () => {
+    const { kysely } = runtime.database
     const nowMs = await databaseMs(kysely)
     for (const definition of definitions) {
       const before = lookBackStart(definition, nowMs)
       if (before === null) continue
+      const top = await topOf(kysely, { definition, source: sourceOf(runtime, definition) })
       for (const { pipelineId, windowFrom, generation } of await windowsLoadedBy(kysely, runId, { ...definition, before }))
         await kysely.transaction().execute(async (trx) => {
           await lockPipeline(trx, pipelineId)
-          await closeWindows(trx, pipelineId, [windowFrom], generation)
+          await closeWindows(trx, pipelineId, [windowFrom], generation, top)
         })
     }
   })

@@ -136,7 +136,7 @@ describe('what a night reads of a window', () => {
     const { pipelineId, runId } = walks
     const { pipeline, version } = walks.planning.definition
     await sql`update etl.load_rows set run_id = ${runId} where pipeline_id = ${pipelineId}`.execute(kysely)
-    const whole = (from: string, withAge: boolean) => windows.wholeWindow(kysely, pipelineId, from, { withAge })
+    const whole = (from: string, withAge: boolean) => windows.wholeWindow(kysely, pipelineId, from, { withAge, top: undefined })
     expect(await whole(january1, true)).toEqual({ units: 3, stoodAtMs: Date.parse(night(1)) })
     await walks.stands('a', night(4))
     expect(await whole(january1, true)).toEqual({ units: 3, stoodAtMs: Date.parse(night(2)) })
@@ -155,7 +155,7 @@ describe('what a night reads of a window', () => {
     expect(await loadedBy(runId + 1, '2025-03-01')).toEqual([])
     expect(await loadedBy(runId, '2025-03-01', version + 1)).toEqual([])
     const close = (generation: number) =>
-      kysely.transaction().execute((trx) => windows.closeWindows(trx, pipelineId, [january1, february1], generation))
+      kysely.transaction().execute((trx) => windows.closeWindows(trx, pipelineId, [january1, february1], generation, undefined))
     const known = async () => (await windows.windowStates(kysely, pipelineId)).get(january1)
     expect(await close(1)).toBe(1)
     expect(await known()).toEqual({ closedGeneration: 1, closedUnits: 3, lookedAtMs: null })
@@ -168,8 +168,22 @@ describe('what a night reads of a window', () => {
     const { rows } = await sql<{ rows: string }>`select closed_rows as rows from etl.windows
       where pipeline_id = ${pipelineId} and window_from = ${january1}::date`.execute(kysely)
     expect(rows).toEqual([{ rows: '3' }])
-    expect(await windows.closeWindows(kysely, pipelineId, [], 3)).toBe(0)
+    expect(await windows.closeWindows(kysely, pipelineId, [], 3, undefined)).toBe(0)
   })
+
+  test.each(['best', 0.5, 7])(
+    "a parameter 'top' of a source of one's own, %s, that limits no rows keeps no window open",
+    async (top) => {
+      const { planning, pipelineId } = await loadedWalks(['a'], () => ({ askedAt: night(1) }))
+      const { definition } = planning
+      await plan(
+        db,
+        { ...planning, definition: { ...definition, params: { ...definition.params, top } } },
+        range('2025-01', '2025-02'),
+      )
+      expect((await windows.windowStates(db.database.kysely, pipelineId)).get(january1)?.closedGeneration).toBe(1)
+    },
+  )
 
   test('a window of a new pipeline is closed by reading its units and slices a few times, not once for each of the others', async () => {
     const { kysely } = db.database
@@ -188,7 +202,7 @@ describe('what a night reads of a window', () => {
         return Number(rows[0]?.n)
       }
       const before = await rowsRead()
-      expect(await windows.closeWindows(trx, pipelineId, [january1], 1)).toBe(1)
+      expect(await windows.closeWindows(trx, pipelineId, [january1], 1, undefined)).toBe(1)
       return (await rowsRead()) - before
     })
     expect(read).toBeLessThan(10 * domains.length)
