@@ -22,7 +22,11 @@ export const offerOlder = (
   perUnit: number | null,
 ) => {
   if (oldest === null || last === null) return null
-  const [from, to] = [oldest.slice(0, 7), lastDay({ from: last, to: addWindows(last, definition.window.every, 1) }).slice(0, 7)]
+  const { every } = definition.window
+  // The months of weeks and days would hold others, too, whose price is not named.
+  const [from = '', to = ''] = [oldest, lastDay({ from: last, to: addWindows(last, every, 1) })].map((day) =>
+    every === 'month' ? day.slice(0, 7) : day,
+  )
   const range = `millrace backfill ${definition.pipeline} --from ${from} --to ${to} --force`
   const [first, ...others] = definition.dimensions
   const some =
