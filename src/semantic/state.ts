@@ -99,9 +99,14 @@ const earlierSpans = ({ spans, cells }: Parameters<typeof stateOf>[3]): Span[] =
 /** Filters by the columns of bi.coverage. The second domain of a pair has its cells under `domain`, too; a filter on `period` is dropped, because there it means a length. */
 const cellsMeant = ({ dimensions }: Subject, cells: readonly CellFilter[]): CellFilter[] => {
   const keyOf = (column: string): string => [...dimensions.values()].find((one) => one.column === column)?.entity?.key ?? column
-  const meant = cells.filter(({ column }) => column !== 'period').map((one) => ({ ...one, column: keyOf(one.column) }))
-  const isSame = (one: CellFilter) => (other: CellFilter) => other.column === one.column && other.isNot === one.isNot
-  return meant.map((one) => ({ ...one, values: meant.filter(isSame(one)).flatMap(({ values }) => values) }))
+  const meant = cells.filter(({ column }) => column !== 'period')
+  const isOther = (one: CellFilter) => (other: CellFilter) =>
+    other.column !== one.column && keyOf(other.column) === keyOf(one.column) && other.isNot === one.isNot
+  return meant.map((one) => ({
+    ...one,
+    column: keyOf(one.column),
+    values: [one, ...meant.filter(isOther(one))].flatMap(({ values }) => values),
+  }))
 }
 
 /** A pipeline and the days for which a view shows its rows; null: no bound. */

@@ -47,6 +47,12 @@ test('a part of a whole names the cells that the whole lacks, though the part is
   expect((await answerQuery(reader, model, { metrics: ['visits'], period, where })).cells_missing).toEqual([])
 })
 
+test('a value that only one of two filters on a dimension allows is not named as missing', async () => {
+  const where = ['example.net', 'example.org'].map((other) => ({ dimension: 'domain', is: ['example.com', other] }))
+  const answer = await answerQuery(reader, model, { metrics: ['visits'], period: { from: '2026-06', to: '2026-06' }, where })
+  expect(answer.cells_missing).toEqual([])
+})
+
 test('why figures changed begins with what changed last; what is not loaded has no time and comes last', async () => {
   const { rows } = await answerView(reader, model, {
     view: 'figure_changes',
