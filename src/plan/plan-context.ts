@@ -1,5 +1,5 @@
 // What planning one pipeline knows: its definition, its windows, its place in the ledger, and how a step of it is committed.
-import { requestedBy } from '../core/request-digest.ts'
+import { requestDigest, requestedBy } from '../core/request-digest.ts'
 import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SentRequest } from '../core/sent-request.ts'
@@ -20,7 +20,7 @@ import {
   type WindowQuery,
 } from '../ledger/candidates.ts'
 import { type UsualRule, usualRule } from '../ledger/guard-usual.ts'
-import { everAskedForTop, lockPipeline, type RegisteredPipeline } from '../ledger/pipelines.ts'
+import { everAskedForTop, lockPipeline, lockQuestion, type RegisteredPipeline } from '../ledger/pipelines.ts'
 import type { JobFrame } from '../ledger/register-jobs.ts'
 import { newestRelease } from '../ledger/data-releases.ts'
 import { begunAtAsk } from '../ledger/runs.ts'
@@ -117,10 +117,11 @@ export const planContext = async (db: Db, states: ReadonlyMap<IsoDate, WindowSta
   let overdue: Promise<ReadonlySet<IsoDate>> | null = null
   return {
     ...{ definition, source, pipeline, scope, nowMs, signal, step, states },
-    /** A step under the pipeline's lock: its planners take turns. */
+    /** A step under the locks of the question and the pipeline: planners take turns, else two at once would both buy what neither has asked for yet. */
     locked: <T>(work: (trx: Db) => Promise<T>): Promise<T> => {
       signal.throwIfAborted()
       return step(async (trx) => {
+        await lockQuestion(trx, requestDigest(definition))
         await lockPipeline(trx, pipeline.pipelineId)
         return work(trx)
       })

@@ -218,3 +218,35 @@ test.each(['report', 'walk'] as const)(
   },
   numRuns * 20_000,
 )
+
+test.each([
+  ['report', true],
+  ['report', false],
+  ['walk', true],
+  ['walk', false],
+] as const)(
+  'of %ss: two pipelines that ask the same and are planned at once buy it once (known before: %s)',
+  async (kind, isKnown) => {
+    const source = sourceOf({ kind })
+    const one = definitionFor(source, { domains: ['a.com', 'b.com'] })
+    const two = { ...one, pipeline: `${one.pipeline}_twin` }
+    for (const definition of isKnown ? [one, two] : []) await plan(db, { source, definition }, range('2025-12', '2025-12'))
+    await keeper.query('select pg_advisory_lock($1)', [barrier])
+    const ends: Promise<unknown>[] = []
+    try {
+      for (const definition of [one, two]) {
+        ends.push(plan(db, { source, definition }, range('2026-06', '2026-08')))
+        await untilBlocked(ends)
+      }
+    } finally {
+      await keeper.query('select pg_advisory_unlock($1)', [barrier])
+    }
+    await Promise.all(ends)
+    const bought = await db.query<{ cells: string }>(
+      `select count(*) as cells from etl.units u join etl.jobs j using (job_id) join etl.pipelines p on p.pipeline_id = u.pipeline_id
+      where p.pipeline in ($1, $2) and u.window_from >= '2026-01-01' and j.answer_id is null and j.served_by is null`,
+      [one.pipeline, two.pipeline],
+    )
+    expect(bought).toEqual([{ cells: '6' }])
+  },
+)
